@@ -27,7 +27,7 @@ const SEGMENT: usize = 1_460;
 /// its end.
 const MARKER: &str = "X-Weir-Marker: end";
 
-/// What was measured.
+/// Measurements of a scan.
 pub(crate) struct Scan {
     pub(crate) payload: u64,
     pub(crate) packets: usize,

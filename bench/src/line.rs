@@ -1,4 +1,4 @@
-//! What packets pass through: generator, chain, sink.
+//! The way of packets: generator, chain, sink.
 
 use weir_io::generator::GeneratorSpec;
 use weir_io::port::{GeneratorInput, InputPort, Null, OutputPort};
@@ -9,7 +9,7 @@ use weir_runtime::{Classifier, Report, Role, Runtime, RuntimeConfig};
 /// Packets that are taken in at a time.
 pub(crate) const BATCH: usize = 64;
 
-/// What `weir run` gives its engines without `--events`.
+/// The settings that `weir run` gives its engines without `--events`.
 pub(crate) const CONFIG: RuntimeConfig = RuntimeConfig {
     seed: 1,
     advise: weir_io::advise_large_pages,
@@ -179,7 +179,7 @@ impl Traffic {
     }
 }
 
-/// What would make a figure worthless: packets dropped, or flows opened or ended while it was
+/// Errors that make a figure worthless: packets dropped, or flows opened or ended while it was
 /// measured.
 pub(crate) fn check(report: &Report, traffic: &Traffic) -> Result<(), String> {
     if report.dropped() > 0 || report.packets_out != report.packets_in {

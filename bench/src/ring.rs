@@ -90,7 +90,7 @@ impl Bare {
     }
 }
 
-/// What both processes have.
+/// Memory that both processes map.
 struct Files {
     rings: SharedMapping,
     frames: SharedMapping,

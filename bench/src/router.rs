@@ -1,4 +1,4 @@
-//! What the router around a chain costs: in by one port, out by the other, nothing between.
+//! Cost of the router around a chain: in by one port, out by the other, nothing between.
 //!
 //! Before the chain it looks at headers, route and MTU and counts the time to live down; behind it,
 //! it looks for the route again, for the neighbour, and writes its hardware address. *gate*: all
@@ -25,7 +25,7 @@ const SERVERS: &str = "198.18.0.0";
 /// Flows, each to a host of its own.
 const FLOWS: u32 = 1_000;
 
-/// Who the neighbours are.
+/// The router's neighbours.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Form {
     Gate,

@@ -42,7 +42,7 @@ fn part(whole: &Stage, start: usize, end: usize) -> Stage {
     stage
 }
 
-/// What all of them did.
+/// The report of all stages.
 pub(crate) fn report(stages: &[Runtime]) -> Report {
     let reports: Vec<Report> = stages.iter().map(Runtime::report).collect();
     Report::chain(&reports)

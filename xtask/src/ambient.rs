@@ -21,7 +21,7 @@ pub(crate) const CRATES: [&str; 12] = [
     "graph",
 ];
 
-/// What may be named although a ban below covers it.
+/// Names that are allowed although a ban below covers them.
 const ALLOWED: [&str; 9] = [
     // Lengths of time and addresses are values, not sources.
     "std::time::Duration",
@@ -130,7 +130,7 @@ pub(crate) const EXCEPTIONS: [(&str, &str, &str); 1] = [(
     "numbers packet memories, so that a frame of one is never taken for a frame of another; no decision depends on the number",
 )];
 
-/// What a file names that it may not.
+/// Forbidden names in a file.
 pub(crate) fn check(file: &SourceFile) -> Vec<Finding> {
     let mut findings = Vec::new();
     let mut report = |at: usize, name: &str, what: &str| {

@@ -1,4 +1,4 @@
-//! Who may depend on whom. The arrows are those of ARCHITECTURE.md; the direction of one
+//! Dependencies between crates. The arrows are those of ARCHITECTURE.md; the direction of one
 //! may not be turned round to make something easier.
 
 use crate::Finding;

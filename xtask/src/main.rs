@@ -1,10 +1,11 @@
 //! Checks of the house, as `cargo xtask check` and as tests: what may be named
 //! below the drivers, who may depend on whom, where `unsafe` may be, how long
-//! a file may be, that documents lead somewhere.
+//! a file or a function may be, that documents lead somewhere.
 
 mod ambient;
 mod circles;
 mod docs;
+mod functions;
 mod layers;
 mod paths;
 mod source;
@@ -23,7 +24,7 @@ pub(crate) struct Finding {
     pub(crate) path: String,
     /// Its line, from 1.
     pub(crate) line: usize,
-    /// What is wrong.
+    /// The message.
     pub(crate) text: String,
 }
 
@@ -78,6 +79,7 @@ fn check(root: &std::path::Path) -> Result<Vec<Finding>, String> {
         findings.extend(unsafe_code::check(file));
     }
     findings.extend(unsafe_code::stale(&tree.sources));
+    findings.extend(functions::check(&tree.sources));
     for file in tree.below_drivers() {
         findings.extend(ambient::check(file));
     }

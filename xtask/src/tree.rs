@@ -9,7 +9,7 @@ use crate::{SourceFile, ambient};
 /// Folders that hold nothing that people wrote.
 const SKIPPED: [&str; 5] = ["target", "corpus", "artifacts", "coverage", "generated"];
 
-/// What the checks read.
+/// Input of the checks.
 #[derive(Debug, Default)]
 pub(crate) struct Tree {
     /// All Rust sources.

@@ -1,4 +1,4 @@
-//! What the compiler saves: edge firewall → monitoring → application firewall
+//! Savings of the compiler: edge firewall → monitoring → application firewall
 //! over HTTP, as it is compiled, as it is written, and with a stage per NF
 //! joined by rings, each of which parses and looks flows up for itself (µNF's
 //! configuration i).
@@ -6,7 +6,7 @@
 use serde_json::json;
 use weir_graph::compile::{Graph, Options, compile};
 use weir_graph::{Chain, Input, load, render};
-use weir_io::port::{InputPort, Null, OutputPort};
+use weir_io::port::{GeneratorInput, InputPort, Null, OutputPort};
 use weir_io::stage::{PointInput, PointOutput, StageInput, StageOutput, point};
 use weir_nf::host::{Stage, Target};
 use weir_packet::{Frame, FramePool};
@@ -161,7 +161,7 @@ impl Row {
             .collect()
     }
 
-    /// What would make a figure worthless.
+    /// Errors that make a figure worthless.
     fn check(&self, packets: u64) -> Result<(), String> {
         for runtime in &self.runtimes {
             let report = runtime.report();
@@ -203,6 +203,9 @@ pub(super) fn count(form: &str, packets: usize) -> Result<(), String> {
     row.pass(&mut traffic.uniform()?, packets)?;
     row.check(packets as u64 + u64::from(FLOWS))
 }
+
+/// A form, its stages, and what runs them; its packets, and the times of its rounds.
+type Measured = (Form, Vec<Stage>, Row, GeneratorInput, Vec<f64>);
 
 /// Time and calls of each form, and of each kind of processor in it.
 pub(super) fn table() -> Result<(), String> {
@@ -261,6 +264,12 @@ pub(super) fn table() -> Result<(), String> {
             "total_ns": samples, "generator_sink_ns": sink,
         }))?;
     }
+    by_kind(&chain, &rows, &mut log)?;
+    log.finish()
+}
+
+/// Calls and cycles of each kind of processor, by form.
+fn by_kind(chain: &Chain, rows: &[Measured], log: &mut Log) -> Result<(), String> {
     println!();
     println!("by kind of processor: calls (cycles per packet, all of a kind together)");
     print!("  {:18}", "");
@@ -278,7 +287,7 @@ pub(super) fn table() -> Result<(), String> {
     kinds.dedup();
     for kind in kinds {
         print!("  {kind:18}");
-        for (form, stages, row, _, _) in &rows {
+        for (form, stages, row, _, _) in rows {
             let nodes = stages.iter().flat_map(|stage| &stage.nodes);
             let of_kind = |name: &str| name == kind;
             let calls = nodes
@@ -299,5 +308,5 @@ pub(super) fn table() -> Result<(), String> {
         }
         println!();
     }
-    log.finish()
+    Ok(())
 }

@@ -1,4 +1,4 @@
-//! What graphs and stages gain and cost (design: µNF): `weir-bench graph …`.
+//! Gains and costs of graphs and stages (design: µNF): `weir-bench graph …`.
 
 mod hot_thread;
 mod less_work;

@@ -32,7 +32,7 @@ const ROUNDS: usize = 5;
 const SIZES: [usize; 2] = [1, 32];
 const COSTS: [u64; 8] = [0, 100, 200, 300, 400, 500, 600, 700];
 
-/// What a processor of a given cost is told.
+/// Settings of a processor that takes a number of cycles.
 #[derive(Clone, Debug, Default, Deserialize, JsonSchema)]
 struct Cost {
     cycles: u64,

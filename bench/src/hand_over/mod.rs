@@ -36,7 +36,7 @@ fn us(ns: u64) -> f64 {
     ns as f64 / 1_000.0
 }
 
-/// What must not be: a figure of a run that lost something is none.
+/// Refuses the figures of a run that lost or reordered packets.
 fn check(end: &ClusterEnd) -> Result<(), String> {
     let dropped: u64 = end.reports.iter().map(|report| report.dropped()).sum();
     if end.lost() > 0 || end.gate.reordered > 0 || end.leaked > 0 || dropped > 0 {

@@ -51,7 +51,7 @@ impl Way {
     }
 }
 
-/// What came of a move (or several at once).
+/// Result of a move (or several at once).
 #[derive(Debug)]
 pub(crate) struct Moved {
     pub(crate) flows: u64,

@@ -1,4 +1,4 @@
-//! What switch, entry and gate cost on a clean path: `weir-bench switch`.
+//! Cost of switch, entry and gate on a clean path: `weir-bench switch`.
 
 mod single;
 mod threads;

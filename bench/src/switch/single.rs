@@ -144,7 +144,7 @@ impl Single {
         }
     }
 
-    /// What would make a figure worthless: packets dropped or under way.
+    /// Errors that make a figure worthless: packets dropped or under way.
     pub(crate) fn check(&self, packets: u64) -> Result<(), String> {
         let report = self.switch.report();
         if report.dropped() > 0 || report.packets_out != packets || report.held > 0 {

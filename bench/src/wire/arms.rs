@@ -1,8 +1,8 @@
-//! What is compared.
+//! The arms of the comparison.
 
 use super::network::{Middle, POOL, Placement, SERVER};
 
-/// What an arm forwards with.
+/// The forwarder of an arm.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum With {
     /// The kernel, with nftables.
@@ -15,7 +15,7 @@ pub(super) enum With {
     Router(&'static str),
 }
 
-/// What is measured of an arm.
+/// A measurement of an arm.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum What {
     /// Packets per busy second.
@@ -133,7 +133,7 @@ pub(super) const ARMS: &[Arm] = &[
     arm("weir-router-packet", Router(PACKET), Sender, &[Rtt, Tcp]),
 ];
 
-/// What weir runs: a stateful firewall and a NAT, as nftables is told in [`super::network`]. As a
+/// weir's chain: a stateful firewall and a NAT, like those of nftables in [`super::network`]. As a
 /// router it has the addresses and the route that the kernel has there, and finds its neighbours.
 pub(super) fn chain(router: bool) -> String {
     let network = match router {

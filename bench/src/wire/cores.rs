@@ -128,7 +128,7 @@ impl Reading {
         }
     }
 
-    /// What a processor did since.
+    /// Use of a processor from this reading to `end`.
     pub(super) fn until(&self, end: &Reading, core: usize) -> Used {
         let difference = |of: fn(&Reading) -> &Vec<f64>| {
             let at = |reading| of(reading).get(core).copied().unwrap_or(0.0);

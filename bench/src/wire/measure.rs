@@ -53,7 +53,7 @@ impl Bench {
         let (forwarder, cores) = shares(&begin, &end);
         let arrived = translated + others;
         let translates = !matches!(arm.with, With::Bare(_));
-        // Who does not do the work is not compared.
+        // An arm that does not do the work is not compared.
         if arrived == 0 || translates && translated * 100 < arrived * 99 {
             return Err(format!(
                 "of {sent} packets sent {arrived} arrived, {translated} of them translated"

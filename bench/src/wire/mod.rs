@@ -58,7 +58,7 @@ const QUICK: Size = Size {
     idle: 2.0,
 };
 
-/// What the measurements share.
+/// State that the measurements share.
 struct Bench {
     group: Group,
     signals: EndSignals,
@@ -118,7 +118,7 @@ impl Bench {
 
     /// Starts who forwards, if that is a program.
     fn start(&self, arm: &Arm, network: &Network) -> Result<Option<Forwarder>, String> {
-        // What programs look at when they open their ports.
+        // Programs look at this when they open their ports.
         if arm.placement == Placement::Polled {
             network.place(arm.without_xdp(), arm.placement)?;
         }
@@ -226,7 +226,7 @@ impl Bench {
     }
 }
 
-/// What a run says that a signal has ended.
+/// Message of a run that a signal has ended.
 const STOPPED: &str = "stopped by a signal";
 
 /// Measures. `words`: `quick`, `realtime`, `rounds=N`; names of arms, and of what is measured

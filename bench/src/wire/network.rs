@@ -20,14 +20,14 @@ use rustix::thread::{LinkNameSpaceType, move_into_link_name_space};
 pub(super) const CLIENT: &str = "10.0.0.2";
 /// Address of the server.
 pub(super) const SERVER: &str = "192.0.2.2";
-/// What clients' addresses are translated to.
+/// The pool that clients' addresses are translated to.
 pub(super) const POOL: &str = "203.0.113.4/30";
 /// The first and the last of them.
 const POOL_RANGE: &str = "203.0.113.4-203.0.113.7";
 /// Ethernet address of the client, and of the server.
 pub(super) const MACS: [[u8; 6]; 2] = [[2, 0, 0, 0, 0, 0xa], [2, 0, 0, 0, 0, 0xb]];
 
-/// Who is in the middle.
+/// The forwarder in the middle.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Middle {
     /// The kernel: routes, keeps track of connections, filters and translates.
@@ -68,7 +68,7 @@ pub(super) fn try_run(program: &str, args: &[&str]) -> Result<String, String> {
 /// The namespaces. They go when this is dropped.
 #[derive(Debug)]
 pub(super) struct Network {
-    /// What all names end in.
+    /// The end of all names.
     mark: String,
 }
 
@@ -151,7 +151,7 @@ impl Network {
                 );
             }
         }
-        // What the generator sends ends at the server's door, counted.
+        // The server counts the generator's packets at ingress and drops them.
         script += &format!(
             "ip netns exec {server} nft -f - <<'END'
              table netdev sink {{

@@ -245,7 +245,7 @@ fn rows(folder: &Path, rounds: u64, seconds: u64) -> Result<(), String> {
                 if workers == 1.0 {
                     one = speed;
                 }
-                // What so many threads do at this speed, of what one does.
+                // Packets of so many threads at this speed, relative to one thread's.
                 let ratio = workers * speed / one;
                 line["round"] = round.into();
                 line["arm"] = format!("{kind} {arm}").into();

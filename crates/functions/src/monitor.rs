@@ -361,11 +361,12 @@ fn record(stats: &FlowStats, info: &FlowInfo<'_>, end: Time, reason: &str, cx: &
     let is_tcp = info.key().proto() == 6;
     let phase = info.phase();
     let start = Time(stats.first);
+    let [to_server, to_client] = stats.packets;
     let mut event = cx.flow_event("flow", info);
     event
         .object("flow")
-        .number("pkts_toserver", u64::from(stats.packets[0]))
-        .number("pkts_toclient", u64::from(stats.packets[1]))
+        .number("pkts_toserver", u64::from(to_server))
+        .number("pkts_toclient", u64::from(to_client))
         .number("bytes_toserver", stats.bytes(0))
         .number("bytes_toclient", stats.bytes(1))
         .time("start", start)

@@ -3,7 +3,7 @@
 use core::fmt;
 
 use serde::Serialize;
-use weir_nf::host::{OnMalformed, Target, Timeouts, WhenFull};
+use weir_nf::host::{Node, OnMalformed, Stage, Target, Timeouts, WhenFull};
 use weir_nf::{Needs, Scope};
 use weir_packet::IcmpKey;
 
@@ -147,39 +147,6 @@ pub fn describe(chain: &Chain) -> Description {
                     if wide.within(scope) { scope } else { wide }
                 },
             );
-    let functions = stage.nodes.iter().map(|node| {
-        let descriptor = node.processor.descriptor();
-        let state = node.processor.state();
-        let labels = ["pass"]
-            .into_iter()
-            .chain(descriptor.labels.iter().copied());
-        let links = labels.zip(&node.next).map(|(label, target)| {
-            let to = match target {
-                Target::Node(number) => stage
-                    .nodes
-                    .get(*number)
-                    .map_or_else(String::new, |node| node.name.clone()),
-                Target::Out => "out".to_owned(),
-                Target::Later(number) => format!("later {number}"),
-                Target::Drop => "drop".to_owned(),
-            };
-            LinkDescription { label, to }
-        });
-        FunctionDescription {
-            name: node.name.clone(),
-            nf: descriptor.name,
-            summary: descriptor.summary,
-            needs: needs(descriptor.needs),
-            scope: (descriptor.needs == Needs::Flow).then(|| node.processor.scope().describe()),
-            state_bytes: state.bytes + state.stats_bytes,
-            buffer_bytes: u64::from(descriptor.buffers) * u64::from(descriptor.buffer_bytes),
-            reads: descriptor.reads.names().collect(),
-            writes: descriptor.writes.names().collect(),
-            emits: descriptor.emits,
-            drops: descriptor.drops.iter().map(|drop| drop.name()).collect(),
-            links: links.collect(),
-        }
-    });
     Description {
         chain: stage.chain.clone(),
         takes: chain.selector.to_string(),
@@ -199,7 +166,45 @@ pub fn describe(chain: &Chain) -> Description {
         unit: keeps_flows.then(|| widest.describe()),
         flows: keeps_flows.then(|| flows(chain)),
         templates: chain.instances.iter().map(instance).collect(),
-        functions: functions.collect(),
+        functions: stage
+            .nodes
+            .iter()
+            .map(|node| function(node, stage))
+            .collect(),
+    }
+}
+
+fn function(node: &Node, stage: &Stage) -> FunctionDescription {
+    let descriptor = node.processor.descriptor();
+    let state = node.processor.state();
+    let labels = ["pass"]
+        .into_iter()
+        .chain(descriptor.labels.iter().copied());
+    let links = labels.zip(&node.next).map(|(label, target)| {
+        let to = match target {
+            Target::Node(number) => stage
+                .nodes
+                .get(*number)
+                .map_or_else(String::new, |node| node.name.clone()),
+            Target::Out => "out".to_owned(),
+            Target::Later(number) => format!("later {number}"),
+            Target::Drop => "drop".to_owned(),
+        };
+        LinkDescription { label, to }
+    });
+    FunctionDescription {
+        name: node.name.clone(),
+        nf: descriptor.name,
+        summary: descriptor.summary,
+        needs: needs(descriptor.needs),
+        scope: (descriptor.needs == Needs::Flow).then(|| node.processor.scope().describe()),
+        state_bytes: state.bytes + state.stats_bytes,
+        buffer_bytes: u64::from(descriptor.buffers) * u64::from(descriptor.buffer_bytes),
+        reads: descriptor.reads.names().collect(),
+        writes: descriptor.writes.names().collect(),
+        emits: descriptor.emits,
+        drops: descriptor.drops.iter().map(|drop| drop.name()).collect(),
+        links: links.collect(),
     }
 }
 
@@ -294,6 +299,13 @@ impl fmt::Display for Description {
                 left_out => writeln!(f, "; left out: {}", left_out.join(", "))?,
             }
         }
+        self.table(f)
+    }
+}
+
+impl Description {
+    /// The functions, a line each, in columns.
+    fn table(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let width = |of: &dyn Fn(&FunctionDescription) -> usize| {
             self.functions.iter().map(of).max().unwrap_or(0)
         };

@@ -183,6 +183,16 @@ pub(crate) struct Span {
     pub(crate) end: u32,
 }
 
+impl Span {
+    /// Where a text starts.
+    pub(crate) fn start_of(text: u32) -> Span {
+        Span {
+            text,
+            ..Span::default()
+        }
+    }
+}
+
 /// The chain file, then the overrides.
 #[derive(Debug, Default)]
 pub(crate) struct Texts {

@@ -1,7 +1,9 @@
 //! The manual says of each key what its definition says.
 
 use crate::keys::Keys;
-use crate::{flows, network, placing, plan_key, ports, raw, selector, template, threads};
+use crate::{
+    flows, network, placing, plan_key, ports, raw, script_keys, selector, template, threads,
+};
 
 fn manual() -> String {
     [
@@ -10,6 +12,7 @@ fn manual() -> String {
         include_str!("../../../docs/plan.md"),
         include_str!("../../../docs/placement.md"),
         include_str!("../../../docs/templates.md"),
+        include_str!("../../../docs/cli.md"),
     ]
     .concat()
 }
@@ -55,6 +58,9 @@ fn the_manual_names_the_keys_that_it_shows_in_examples() {
         placing::keys().names(),
         placing::thread_keys().names(),
         template::keys().names(),
+        script_keys::entry_keys().names(),
+        script_keys::move_keys().names(),
+        script_keys::drain_keys().names(),
     ]
     .concat();
     for key in all {

@@ -51,7 +51,7 @@ mod raw;
 mod read;
 mod schema;
 mod script;
-mod script_schema;
+mod script_keys;
 mod selector;
 mod template;
 mod threads;
@@ -69,11 +69,8 @@ pub use overrides::Override;
 pub use placing::{PlacedThread, Placing};
 pub use ports::PortDecl;
 pub use schema::{schema, schema_with};
-pub use script::{
-    MOST_RUNTIMES, Script, ScriptCommand, ScriptFlows, ScriptMode, ScriptStep, ScriptTime,
-    load_script,
-};
-pub use script_schema::script_schema;
+pub use script::{Script, ScriptCommand, ScriptStep, ScriptTime, load_script};
+pub use script_keys::{MOST_RUNTIMES, ScriptFlows, ScriptMode, script_schema};
 pub use selector::Selector;
 pub use template::{
     Instance, SettingDescription, TemplateDescription, TemplateLabel, TemplateLink,

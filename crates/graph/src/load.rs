@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use weir_nf::host::{FlowOptions, Kind, Node as StageNode, Settings, SharedProcessor};
 use weir_nf::host::{Stage, Target};
-use weir_nf::{Scope, SetUp, SettingsError, Sources};
+use weir_nf::{PoolSpec, Scope, SetUp, SettingsError, Sources};
 use weir_packet::Side;
 
 use crate::claims::Claims;
@@ -39,7 +39,7 @@ pub struct Input<'a> {
 }
 
 /// A chain file that was read and checked.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 pub struct ChainFile {
     /// Its chains, in the order in which packets are offered to them.
     pub chains: Vec<Chain>,
@@ -177,24 +177,13 @@ fn chains(
     sources: &mut Recorder<'_>,
     report: &mut Report<'_>,
 ) -> ChainFile {
-    let mut loaded = ChainFile {
-        chains: Vec::new(),
-        network: Network::default(),
-        threads: Threads::default(),
-        placement: None,
-        warnings: Vec::new(),
-    };
+    let mut loaded = ChainFile::default();
     let root = match tree::parse(file, text, report) {
         Some(root) if !root.is_null() => root,
         _ => {
             if report.errors() == 0 {
-                let start = Span {
-                    text: file,
-                    start: 0,
-                    end: 0,
-                };
                 report.error_help(
-                    start,
+                    Span::start_of(file),
                     "there is no chain in this file",
                     "write `chain: NAME`, and its functions in a list under `nfs:`",
                 );
@@ -220,61 +209,86 @@ fn chains(
     if let Some(node) = root.get(raw::PLACEMENT) {
         loaded.placement = Some(placing::read(node, report));
     }
-    let mut all: Option<&RawChain> = None;
-    let mut shadowed = false;
+    let unselective = raw.iter().position(|chain| chain.selector.is_none());
     let mut sides: BTreeMap<String, (Side, &str)> = BTreeMap::new();
     let mut claims = Claims::default();
-    for (number, raw) in raw.iter().enumerate() {
-        if let (Some(first), false) = (all, shadowed) {
-            shadowed = true;
-            report.error_help(
-                raw.name_span,
-                format!(
-                    "no packet can reach the chain `{}`: `{}` before it takes all packets",
-                    raw.name, first.name
-                ),
-                format!("give `{0}` a `match`, or put `{0}` last", first.name),
-            );
+    for (number, raw_chain) in raw.iter().enumerate() {
+        if let Some(first) = unselective
+            && first + 1 == number
+        {
+            unreachable(raw_chain, &raw[first], report);
         }
-        if raw.selector.is_none() {
-            all = all.or(Some(raw));
-        }
-        let mut chain = chain(input, number, raw, templates, sources, &mut claims, report);
+        let mut chain = chain(
+            input,
+            number,
+            raw_chain,
+            templates,
+            sources,
+            &mut claims,
+            report,
+        );
         // A chain's own settings win over the file's.
         if chain.plan.cores.is_empty() {
             chain.plan.cores.clone_from(&loaded.threads.cores);
         }
-        for port in &chain.ports {
-            let (side, owner) = *sides
-                .entry(port.name.clone())
-                .or_insert((port.side, &raw.name));
-            if side != port.side {
-                let span = raw.ports.as_ref().map_or(raw.name_span, |node| node.span);
-                report.error_help(
-                    span,
-                    format!(
-                        "the port `{}` is on side {} here and on side {} in the chain `{owner}`",
-                        port.name,
-                        port.side.name(),
-                        side.name()
-                    ),
-                    "a port has one side in all chains: change one, or rename it",
-                );
-            }
-        }
+        check_sides(raw_chain, &chain.ports, &mut sides, report);
         loaded.chains.push(chain);
     }
     claims.check(report);
     if let Some(node) = root.get(raw::NETWORK) {
-        let mut ports: Vec<PortDecl> = Vec::new();
-        for port in loaded.chains.iter().flat_map(|chain| &chain.ports) {
-            if !ports.contains(port) {
-                ports.push(port.clone());
-            }
-        }
-        loaded.network = network::read(node, &ports, report);
+        loaded.network = network::read(node, &all_ports(&loaded.chains), report);
     }
     loaded
+}
+
+/// The ports of all chains, each once.
+fn all_ports(chains: &[Chain]) -> Vec<PortDecl> {
+    let mut ports: Vec<PortDecl> = Vec::new();
+    for port in chains.iter().flat_map(|chain| &chain.ports) {
+        if !ports.contains(port) {
+            ports.push(port.clone());
+        }
+    }
+    ports
+}
+
+/// Reports a chain that gets no packet, since `first` before it takes all of them.
+fn unreachable(chain: &RawChain, first: &RawChain, report: &mut Report<'_>) {
+    report.error_help(
+        chain.name_span,
+        format!(
+            "no packet can reach the chain `{}`: `{}` before it takes all packets",
+            chain.name, first.name
+        ),
+        format!("give `{0}` a `match`, or put `{0}` last", first.name),
+    );
+}
+
+/// Reports ports of a chain that are on another side in an earlier chain; notes them in `sides`.
+fn check_sides<'r>(
+    raw: &'r RawChain,
+    ports: &[PortDecl],
+    sides: &mut BTreeMap<String, (Side, &'r str)>,
+    report: &mut Report<'_>,
+) {
+    for port in ports {
+        let (side, owner) = *sides
+            .entry(port.name.clone())
+            .or_insert((port.side, &raw.name));
+        if side != port.side {
+            let span = raw.ports.as_ref().map_or(raw.name_span, |node| node.span);
+            report.error_help(
+                span,
+                format!(
+                    "the port `{}` is on side {} here and on side {} in the chain `{owner}`",
+                    port.name,
+                    port.side.name(),
+                    side.name()
+                ),
+                "a port has one side in all chains: change one, or rename it",
+            );
+        }
+    }
 }
 
 /// The templates, and whether all of them are right.
@@ -321,9 +335,49 @@ fn chain(
     let (flats, instances) =
         template::expand(&raw.entries, &of, &next, library, input.kinds, report);
 
+    let (built, pools) = build_all(input, raw, &flats, library, sources, claims, report);
+    scopes(&flats, &built, report);
+    idle_links(raw, &flats, &built, report);
+    let (nodes, graph) = match report.errors() {
+        0 => assemble(&flats, built),
+        _ => (Vec::new(), Graph::default()),
+    };
+    // A chain with mistakes has no graph to hold the options against.
+    let known = (report.errors() == 0).then_some(&graph);
+    let plan = match &raw.plan {
+        Some(node) => plan_key::read(node, known, report),
+        None => Options::default(),
+    };
+    Chain {
+        stage: Stage {
+            chain: raw.name.clone(),
+            number: number as u8,
+            first: 0,
+            nodes,
+            flows,
+            pools,
+        },
+        graph,
+        plan,
+        instances,
+        ports,
+        selector,
+    }
+}
+
+/// Builds the processors of a chain and the pools that they lease from; notes what they claim.
+fn build_all(
+    input: &Input<'_>,
+    raw: &RawChain,
+    flats: &[Flat<'_>],
+    library: &Library,
+    sources: &mut Recorder<'_>,
+    claims: &mut Claims,
+    report: &mut Report<'_>,
+) -> (Vec<Option<SharedProcessor>>, Vec<PoolSpec>) {
     let mut pools = Vec::new();
     let mut built: Vec<Option<SharedProcessor>> = Vec::new();
-    for flat in &flats {
+    for flat in flats {
         let remark = flat.note.as_ref().map(|note| Remark {
             from: library.first_text(),
             note: note.clone(),
@@ -342,15 +396,13 @@ fn chain(
         built.push(processor);
         report.remark(before);
     }
-    scopes(&flats, &built, report);
-    idle_links(raw, &flats, &built, report);
+    (built, pools)
+}
 
-    let order = if report.errors() == 0 {
-        let next: Vec<Vec<To>> = flats.iter().map(|flat| flat.next.clone()).collect();
-        links::order(&next)
-    } else {
-        Vec::new()
-    };
+/// The nodes and the graph of a chain without mistakes, in an order in which all links lead forward.
+fn assemble(flats: &[Flat<'_>], built: Vec<Option<SharedProcessor>>) -> (Vec<StageNode>, Graph) {
+    let next: Vec<Vec<To>> = flats.iter().map(|flat| flat.next.clone()).collect();
+    let order = links::order(&next);
     let place = |to: &To| match to {
         To::Entry(other) => match order.iter().position(|at| at == other) {
             Some(place) => Target::Node(place),
@@ -382,27 +434,7 @@ fn chain(
             next,
         });
     }
-    // A chain with mistakes has no graph to hold the options against.
-    let known = (report.errors() == 0).then_some(&graph);
-    let plan = match &raw.plan {
-        Some(node) => plan_key::read(node, known, report),
-        None => Options::default(),
-    };
-    Chain {
-        stage: Stage {
-            chain: raw.name.clone(),
-            number: number as u8,
-            first: 0,
-            nodes,
-            flows,
-            pools,
-        },
-        graph,
-        plan,
-        instances,
-        ports,
-        selector,
-    }
+    (nodes, graph)
 }
 
 /// Builds a processor from its settings; gives the settings that ask for its
@@ -410,7 +442,7 @@ fn chain(
 fn build(
     flat: &Flat<'_>,
     seed: u64,
-    pools: &mut Vec<weir_nf::PoolSpec>,
+    pools: &mut Vec<PoolSpec>,
     sources: &mut Recorder<'_>,
     report: &mut Report<'_>,
 ) -> (Option<SharedProcessor>, Vec<String>) {

@@ -120,42 +120,18 @@ fn one(set: &Override, text: u32, chains: &mut [RawChain], report: &mut Report<'
         return;
     };
 
-    let key = |at: usize| match steps.get(at) {
-        Some(Step::Key(key, range)) => Some((key.as_str(), span(range.clone()))),
-        _ => None,
-    };
-    let (first, first_span) = key(0).expect("a path begins with a key");
-    let known = |chain: &RawChain, name: &str| {
-        name == "flows" || chain.entries.iter().any(|entry| entry.instance == name)
-    };
-    // An instance of any chain, or else a chain and its instance.
-    let (only, owner, owner_span, rest) = if chains.iter().any(|chain| known(chain, first)) {
-        (None, first, first_span, steps.get(1..))
-    } else if chains.iter().any(|chain| chain.name == first) {
-        match key(1) {
-            Some((second, span)) => (Some(first), second, span, steps.get(2..)),
-            None => (Some(first), "", first_span, None),
-        }
-    } else {
-        (None, first, first_span, steps.get(1..))
-    };
-    let names = || -> Vec<&str> {
-        let of = chains
-            .iter()
-            .filter(|chain| only.is_none_or(|only| chain.name == only));
-        of.flat_map(|chain| &chain.entries)
-            .map(|entry| entry.instance.as_str())
-            .chain(["flows"])
-            .collect()
-    };
-    let fits = |chain: &RawChain| only.is_none_or(|only| chain.name == only) && known(chain, owner);
-    if !owner.is_empty() && !chains.iter().any(fits) {
+    let (only, owner, owner_span, rest) = owner_of(&steps, chains, &span);
+    let is_meant = |chain: &&RawChain| only.is_none_or(|only| chain.name == only);
+    let meant: Vec<&RawChain> = chains.iter().filter(is_meant).collect();
+    if !owner.is_empty() && !meant.iter().any(|chain| has(chain, owner)) {
+        let entries = meant.iter().flat_map(|chain| &chain.entries);
+        let names = entries.map(|entry| entry.instance.as_str());
+        let names: Vec<&str> = names.chain(["flows"]).collect();
         let message = format!("there is no instance `{}` in the chain", shorten(owner));
-        let help = suggestion(owner, "instances", &names()).unwrap_or_default();
+        let help = suggestion(owner, "instances", &names).unwrap_or_default();
         report.error_help(owner_span, message, help);
         return;
     }
-    let rest = rest.unwrap_or(&[]);
     if rest.is_empty() {
         report.error_help(
             whole,
@@ -186,6 +162,35 @@ fn one(set: &Override, text: u32, chains: &mut [RawChain], report: &mut Report<'
     }
     if let Some((range, message)) = failed {
         report.error(span(range), message);
+    }
+}
+
+/// True if the chain has an instance of this name, or `flows` is meant.
+fn has(chain: &RawChain, name: &str) -> bool {
+    name == "flows" || chain.entries.iter().any(|entry| entry.instance == name)
+}
+
+/// The chain that a path names, if it names one; the instance whose setting it is, empty for none, and
+/// its place; and the path from there on. The path begins with an instance of any chain, or else with a
+/// chain and its instance.
+fn owner_of<'p>(
+    steps: &'p [Step],
+    chains: &[RawChain],
+    span: &impl Fn(core::ops::Range<usize>) -> Span,
+) -> (Option<&'p str>, &'p str, Span, &'p [Step]) {
+    let key = |at: usize| match steps.get(at) {
+        Some(Step::Key(key, range)) => Some((key.as_str(), span(range.clone()))),
+        _ => None,
+    };
+    let rest = |from: usize| steps.get(from..).unwrap_or(&[]);
+    let (first, first_span) = key(0).expect("a path begins with a key");
+    let is_chain = chains.iter().any(|chain| chain.name == first);
+    if chains.iter().any(|chain| has(chain, first)) || !is_chain {
+        return (None, first, first_span, rest(1));
+    }
+    match key(1) {
+        Some((second, span)) => (Some(first), second, span, rest(2)),
+        None => (Some(first), "", first_span, &[]),
     }
 }
 

@@ -40,6 +40,14 @@ impl Form {
             Form::Template => &["as", "links", "when"],
         }
     }
+
+    /// The same for errors.
+    const fn beside_text(self) -> &'static str {
+        match self {
+            Form::Chain => "`as` and `links`",
+            Form::Template => "`as`, `links` and `when`",
+        }
+    }
 }
 
 /// A chain.
@@ -310,10 +318,7 @@ fn entry(item: &Node, form: Form, report: &mut Report<'_>) -> Option<(RawEntry, 
                 "settings are indented under `{}:`; beside it are {}; \
                  another function begins with `- `",
                 raw.kind,
-                match form {
-                    Form::Chain => "`as` and `links`",
-                    Form::Template => "`as`, `links` and `when`",
-                }
+                form.beside_text()
             ),
         );
     }

@@ -11,35 +11,17 @@
 //! Commands are carried out in the order in which they are written, each when
 //! its time has come and the ones before it were given.
 
-use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
-
-use weir_packet::protocol::ip;
-use weir_packet::{FlowKey, Prefix, PrefixError};
-
 use crate::diagnostic::{Diagnostic, Report, Span, Texts};
+use crate::form::Form;
+use crate::keys::Keys;
 use crate::nearest::listed;
 use crate::read;
-use crate::selector::numbers;
-use crate::tree::{self, Node, shorten};
+use crate::script_keys::{
+    Command, Drain, Entry, MOST_RUNTIMES, MOST_STEPS, ScriptFlows, ScriptMode, drain_keys,
+    entry_keys, move_keys, packet_keys,
+};
+use crate::tree::{self, Node};
 use crate::units;
-
-/// Most commands of a script.
-pub(crate) const MOST_STEPS: usize = 10_000;
-/// Most runtimes that a run may have, added ones included.
-pub const MOST_RUNTIMES: u32 = 64;
-/// Commands.
-pub(crate) const COMMANDS: [&str; 4] = ["move", "drain", "add", "remove"];
-/// Keys of `move`.
-pub(crate) const MOVE_KEYS: [&str; 7] = ["from", "to", "count", "flows", "key", "mode", "chain"];
-/// Keys of `flows`.
-pub(crate) const FLOW_KEYS: [&str; 3] = ["prefix", "port", "protocol"];
-/// Keys of `key`.
-pub(crate) const KEY_KEYS: [&str; 3] = ["client", "server", "protocol"];
-const MODES: [(&str, ScriptMode); 3] = [
-    ("push", ScriptMode::Push),
-    ("pull", ScriptMode::Pull),
-    ("reprocess", ScriptMode::Reprocess),
-];
 
 /// When a command is given.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -48,39 +30,6 @@ pub enum ScriptTime {
     After(u64),
     /// When this many packets have come in.
     Packet(u64),
-}
-
-/// How a move brings states over; the protocol says what each means.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum ScriptMode {
-    /// The source sends as soon as it can.
-    #[default]
-    Push,
-    /// The target asks first.
-    Pull,
-    /// An early snapshot, then copies of packets.
-    Reprocess,
-}
-
-/// Flows that a `move` takes.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum ScriptFlows {
-    /// All that the source has.
-    All,
-    /// So many.
-    Count(u32),
-    /// Those with an end in this space; an empty list takes all.
-    Space {
-        /// Address prefixes.
-        prefixes: Vec<Prefix>,
-        /// First and last port.
-        ports: Vec<(u16, u16)>,
-        /// IP protocol numbers.
-        protocols: Vec<u8>,
-    },
-    /// The flow (both ends) or scope (a part of them) with this key, its chain
-    /// left 0.
-    Key(FlowKey),
 }
 
 /// A command.
@@ -172,12 +121,7 @@ pub fn load_script(
     if let Some(root) = tree::parse(file, text, &mut report) {
         reader.script(&root, &mut report);
     } else if report.errors() == 0 {
-        let start = Span {
-            text: file,
-            start: 0,
-            end: 0,
-        };
-        nothing(start, &mut report);
+        nothing(Span::start_of(file), &mut report);
     }
     if report.errors() > 0 {
         return Err(report.finish());
@@ -224,66 +168,38 @@ impl Reader<'_> {
                 format!("a script has at most {MOST_STEPS} commands"),
             );
         }
+        let keys = entry_keys();
         for item in items {
-            self.step(item, report);
+            self.step(item, &keys, report);
         }
     }
 
-    fn step(&mut self, item: &Node, report: &mut Report<'_>) {
-        let Some(entries) = read::map(item, "a command like `{at: 1s, drain: 2}`", report) else {
-            return;
-        };
+    fn step(&mut self, item: &Node, keys: &Keys<Entry>, report: &mut Report<'_>) {
         let (line, ..) = report.texts.place(item.span);
-        let mut at = None;
-        let mut command: Option<(&Node, &Node)> = None;
-        for (key, value) in entries {
-            match key.text().unwrap_or("") {
-                "at" => at = Some(value),
-                name if COMMANDS.contains(&name) => {
-                    if let Some((first, _)) = command {
-                        report.error_help(
-                            key.span,
-                            format!(
-                                "a second command beside `{}`",
-                                first.text().unwrap_or_default()
-                            ),
-                            "write it as an entry of its own, with its own `at`",
-                        );
-                        return;
-                    }
-                    command = Some((key, value));
-                }
-                _ => {
-                    let known: Vec<&str> = ["at"].into_iter().chain(COMMANDS).collect();
-                    report.unknown_key(key, &known);
-                    return;
-                }
-            }
+        let names = keys.names();
+        let commands = names.get(1..).unwrap_or(&[]);
+        if let Some((first, second)) = beside(item, commands) {
+            let message = format!("a second command beside `{}`", name_of(first));
+            let help = "write it as an entry of its own, with its own `at`";
+            return report.error_help(second.span, message, help);
         }
-        let at = match at {
-            Some(node) => self.time(node, report),
-            None => {
-                report.error_help(
-                    item.span,
-                    "the key `at` is missing",
-                    "say when: `at: 100ms`, or `at: {packet: 50000}`",
-                );
-                None
+        let (errors, mut entry) = (report.errors(), Entry::default());
+        if !keys.read_into(&mut entry, item, report) {
+            return;
+        }
+        let at = entry.at.and_then(|node| self.time(&node, report));
+        let Some((command, value)) = entry.command else {
+            if report.errors() == errors {
+                let help = format!("name one of {}", listed(commands));
+                report.error_help(item.span, "there is no command here", help);
             }
-        };
-        let Some((key, value)) = command else {
-            report.error_help(
-                item.span,
-                "there is no command here",
-                format!("name one of {}", listed(&COMMANDS)),
-            );
             return;
         };
-        let read = match key.text().unwrap_or("") {
-            "move" => self.moves(value, report),
-            "drain" => self.drain(value, line, report),
-            "add" => self.add(value, report),
-            _ => self.remove(value, line, report),
+        let read = match command {
+            Command::Move => self.moves(&value, report),
+            Command::Drain => self.drain(&value, line, report),
+            Command::Add => self.add(&value, report),
+            Command::Remove => self.remove(&value, line, report),
         };
         if let (Some(at), Some(command)) = (at, read) {
             self.script.steps.push(ScriptStep { at, command, line });
@@ -293,21 +209,12 @@ impl Reader<'_> {
     fn time(&mut self, node: &Node, report: &mut Report<'_>) -> Option<ScriptTime> {
         let before = "commands are given in the order in which they are written: \
                       put it before, or change its time";
-        if let Some(entries) = node.entries() {
-            let mut packet = None;
-            if entries.is_empty() {
-                report.expected(node, "`{packet: NUMBER}`");
+        if node.entries().is_some() {
+            let errors = report.errors();
+            let packet = packet_keys().read(node, report)?;
+            if report.errors() > errors {
+                return None;
             }
-            for (key, value) in entries {
-                match key.text().unwrap_or("") {
-                    "packet" => packet = read::integer(value, 0..=u64::MAX, report),
-                    _ => {
-                        report.unknown_key(key, &["packet"]);
-                        return None;
-                    }
-                }
-            }
-            let packet = packet?;
             if packet < self.latest.1 {
                 let message = format!("packet {packet} comes before packet {}", self.latest.1);
                 report.error_help(node.span, message, before);
@@ -366,46 +273,20 @@ impl Reader<'_> {
     }
 
     fn moves(&mut self, node: &Node, report: &mut Report<'_>) -> Option<ScriptCommand> {
-        let what = "a mapping like `{from: 1, to: 2, count: 500}`";
-        let entries = read::map(node, what, report)?;
         let errors = report.errors();
-        let (mut from, mut to, mut mode, mut chain) = (None, None, ScriptMode::Push, None);
-        let mut flows: Option<ScriptFlows> = None;
-        for (key, value) in entries {
-            let name = key.text().unwrap_or("");
-            match name {
-                "from" => from = self.runtime(value, report),
-                "to" => to = self.runtime(value, report).map(|to| (to, value)),
-                "mode" => mode = read::choice(value, &MODES, report).unwrap_or_default(),
-                "chain" => chain = self.chain(value, report),
-                "count" | "flows" | "key" => {
-                    if flows.is_some() {
-                        report.error_help(
-                            key.span,
-                            format!("`{name}` beside another choice of flows"),
-                            "write one of `count`, `flows` and `key`, or none to move all",
-                        );
-                    }
-                    flows = match name {
-                        "count" => read::integer(value, 1..=u64::from(u32::MAX), report)
-                            .map(|n| ScriptFlows::Count(n as u32)),
-                        "flows" => space(value, report),
-                        _ => flow_key(value, report).map(ScriptFlows::Key),
-                    };
-                }
-                _ => report.unknown_key(key, &MOVE_KEYS),
-            }
+        if let Some((_, second)) = beside(node, &["count", "flows", "key"]) {
+            report.error_help(
+                second.span,
+                format!("`{}` beside another choice of flows", name_of(second)),
+                "write one of `count`, `flows` and `key`, or none to move all",
+            );
         }
-        for key in ["from", "to"] {
-            if node.get(key).is_none() {
-                report.error_help(
-                    node.span,
-                    format!("the key `{key}` is missing"),
-                    "a move names both: `{from: 1, to: 2}`",
-                );
-            }
-        }
-        let ((to, place), from) = (to?, from?);
+        let written = move_keys().read(node, report)?;
+        let chain = written.chain.and_then(|node| self.chain(&node, report));
+        let from = written.from.and_then(|node| self.runtime(&node, report));
+        let place = written.to?;
+        let to = self.runtime(&place, report);
+        let (to, from) = (to?, from?);
         if to == from {
             report.error_help(
                 place.span,
@@ -422,8 +303,8 @@ impl Reader<'_> {
         (report.errors() == errors).then_some(ScriptCommand::Move {
             from,
             to,
-            flows: flows.unwrap_or(ScriptFlows::All),
-            mode,
+            flows: written.flows.unwrap_or(ScriptFlows::All),
+            mode: written.mode,
             chain,
         })
     }
@@ -439,28 +320,18 @@ impl Reader<'_> {
         line: usize,
         report: &mut Report<'_>,
     ) -> Option<ScriptCommand> {
-        let (mut which, mut mode) = (Some(node), ScriptMode::Push);
-        if let Some(entries) = node.entries() {
-            which = node.get("runtime");
-            for (key, value) in entries {
-                match key.text().unwrap_or("") {
-                    "runtime" => {}
-                    "mode" => mode = read::choice(value, &MODES, report)?,
-                    _ => {
-                        report.unknown_key(key, &["runtime", "mode"]);
-                        return None;
-                    }
-                }
-            }
-        }
-        let Some(place) = which else {
-            report.error_help(
-                node.span,
-                "the key `runtime` is missing",
-                "write `drain: 2`, or `drain: {runtime: 2, mode: pull}`",
-            );
-            return None;
+        let errors = report.errors();
+        let written = match node.entries() {
+            Some(_) => drain_keys().read(node, report)?,
+            None => Drain {
+                runtime: Some(node.clone()),
+                ..Drain::default()
+            },
         };
+        if report.errors() > errors {
+            return None;
+        }
+        let (place, mode) = (&written.runtime?, written.mode);
         let runtime = self.runtime(place, report)?;
         if let State::Drains(line) = self.state(runtime) {
             report.error(
@@ -521,115 +392,13 @@ impl Reader<'_> {
     }
 }
 
-fn protocol(node: &Node, report: &mut Report<'_>) -> Option<u8> {
-    let text = read::word(node, "a protocol like `tcp`", report)?;
-    let named = ip::NAMES.iter().find(|(name, _)| *name == text);
-    let number = named.map(|(_, n)| *n).or_else(|| text.parse().ok());
-    if number.is_none() {
-        let names: Vec<&str> = ip::NAMES.iter().map(|(name, _)| *name).collect();
-        let what = "protocols (or a number, 0 to 255)";
-        let help = crate::nearest::suggestion(text, what, &names);
-        report.error_help(
-            node.span,
-            format!("there is no protocol `{}`", shorten(text)),
-            help.unwrap_or_default(),
-        );
-    }
-    number
+/// Two keys of a mapping, of which only one may be there: the first two of `names`.
+fn beside<'n>(node: &'n Node, names: &[&str]) -> Option<(&'n Node, &'n Node)> {
+    let keys = node.entries().unwrap_or(&[]).iter().map(|(key, _)| key);
+    let mut named = keys.filter(|key| names.contains(&name_of(key)));
+    named.next().zip(named.next())
 }
 
-fn space(node: &Node, report: &mut Report<'_>) -> Option<ScriptFlows> {
-    let entries = read::map(node, "a mapping like `{port: 80}`", report)?;
-    let errors = report.errors();
-    let (mut prefixes, mut ports, mut protocols) = (Vec::new(), Vec::new(), Vec::new());
-    for (key, value) in entries {
-        let name = key.text().unwrap_or("");
-        if !FLOW_KEYS.contains(&name) {
-            report.unknown_key(key, &FLOW_KEYS);
-            continue;
-        }
-        for value in read::one_or_more(value, "at least one value", report).unwrap_or(&[]) {
-            match name {
-                "protocol" => protocols.extend(protocol(value, report)),
-                "port" => ports.extend(numbers(value, "port", 65_535, report)),
-                _ => {
-                    let Some(text) = read::word(value, "a prefix like `10.0.0.0/8`", report) else {
-                        continue;
-                    };
-                    let prefix: Result<Prefix, PrefixError> = text.parse();
-                    let prefix = prefix.map_err(|why| format!("`{}` {why}", shorten(text)));
-                    prefixes.extend(read::parsed(value.span, prefix, report));
-                }
-            }
-        }
-    }
-    if entries.is_empty() {
-        report.error_help(
-            node.span,
-            "an empty choice of flows",
-            format!(
-                "name one of {}, or leave `flows` out to move all",
-                listed(&FLOW_KEYS)
-            ),
-        );
-    }
-    (report.errors() == errors).then_some(ScriptFlows::Space {
-        prefixes,
-        ports,
-        protocols,
-    })
-}
-
-/// The key of a flow, or of a scope: what is left out is not in the scope.
-fn flow_key(node: &Node, report: &mut Report<'_>) -> Option<FlowKey> {
-    let what =
-        "a mapping like `{client: \"10.0.0.1:1234\", server: \"192.0.2.1:80\", protocol: tcp}`";
-    let entries = read::map(node, what, report)?;
-    let errors = report.errors();
-    let (mut client, mut server, mut number) = (None, None, None);
-    for (key, value) in entries {
-        match key.text().unwrap_or("") {
-            "client" => client = end(value, report),
-            "server" => server = end(value, report),
-            "protocol" => number = protocol(value, report),
-            _ => report.unknown_key(key, &KEY_KEYS),
-        }
-    }
-    if client.is_none() && server.is_none() && report.errors() == errors {
-        report.error_help(
-            node.span,
-            "a key without an address",
-            "name `client`, `server` or both",
-        );
-    }
-    if report.errors() > errors {
-        return None;
-    }
-    let nowhere = match client.or(server) {
-        Some((IpAddr::V6(_), _)) => IpAddr::V6(Ipv6Addr::UNSPECIFIED),
-        _ => IpAddr::V4(Ipv4Addr::UNSPECIFIED),
-    };
-    let (from, from_port) = client.unwrap_or((nowhere, 0));
-    let (to, to_port) = server.unwrap_or((nowhere, 0));
-    if from.is_ipv4() != to.is_ipv4() {
-        report.error(node.span, "one end is IPv4 and the other IPv6");
-        return None;
-    }
-    let (key, _) = FlowKey::new(from, from_port, to, to_port, number.unwrap_or(0), 0, 0);
-    Some(key)
-}
-
-/// An address, with a port or without.
-fn end(node: &Node, report: &mut Report<'_>) -> Option<(IpAddr, u16)> {
-    let what = "an address like `10.0.0.1`, or with a port like `10.0.0.1:80`, `[2001:db8::1]:80`";
-    let text = read::word(node, what, report)?;
-    let address = text.parse::<IpAddr>().map(|address| (address, 0));
-    let found = address.or_else(|_| {
-        let end = text.parse::<SocketAddr>();
-        end.map(|end| (end.ip(), end.port()))
-    });
-    if found.is_err() {
-        report.expected(node, what);
-    }
-    found.ok()
+fn name_of(key: &Node) -> &str {
+    key.text().unwrap_or_default()
 }

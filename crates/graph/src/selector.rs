@@ -7,8 +7,8 @@ use std::net::IpAddr;
 
 use serde_json::{Value as Json, json};
 use weir_packet::{
-    Direction, FlowKey, Headers, KeyOptions, KeyOutcome, Prefix, PrefixError, Prefixes, flow_key,
-    protocol::ip,
+    ByteSet, Direction, FlowKey, Headers, KeyOptions, KeyOutcome, Prefix, PrefixError, Prefixes,
+    flow_key, protocol::ip,
 };
 
 use crate::diagnostic::Report;
@@ -33,8 +33,7 @@ pub struct Selector {
 /// An entry.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Entry {
-    /// Bit per protocol.
-    protocols: Option<[u64; 4]>,
+    protocols: Option<ByteSet>,
     arp: bool,
     /// First and last.
     ports: Vec<(u16, u16)>,
@@ -112,11 +111,9 @@ impl Selector {
 impl Entry {
     fn matches(&self, headers: &Headers, facts: &Facts) -> bool {
         if let Some(protocols) = &self.protocols {
-            let named = facts.protocol.is_some_and(|protocol| {
-                protocols
-                    .get(usize::from(protocol >> 6))
-                    .is_some_and(|word| word >> (protocol & 63) & 1 != 0)
-            });
+            let named = facts
+                .protocol
+                .is_some_and(|number| protocols.contains(number));
             if !(named || self.arp && headers.is_arp()) {
                 return false;
             }
@@ -232,12 +229,10 @@ fn entry(item: &Node, keys: &Keys<Entry>, report: &mut Report<'_>) -> Option<Ent
         format!("{} {}", key.text().unwrap_or(""), values.join(","))
     });
     entry.text = shown.collect::<Vec<_>>().join(" with ");
-    let portless = entry.protocols.is_some_and(|bits| {
-        [ip::TCP, ip::UDP, ip::SCTP].iter().all(|&p| {
-            bits.get(usize::from(p >> 6))
-                .is_some_and(|w| w >> (p & 63) & 1 == 0)
-        })
-    });
+    let ported = [ip::TCP, ip::UDP, ip::SCTP];
+    let portless = entry
+        .protocols
+        .is_some_and(|protocols| !ported.iter().any(|number| protocols.contains(*number)));
     if portless && let Some(port) = item.get("port") {
         report.error_help(
             port.span,
@@ -250,50 +245,57 @@ fn entry(item: &Node, keys: &Keys<Entry>, report: &mut Report<'_>) -> Option<Ent
 
 impl Entry {
     fn protocols(&mut self, protocols: Vec<Protocol>) {
-        let bits = self.protocols.get_or_insert([0; 4]);
+        let set = self.protocols.get_or_insert_default();
         for protocol in protocols {
             match protocol {
                 Protocol::Arp => self.arp = true,
-                Protocol::Ip(number) => bits[usize::from(number >> 6)] |= 1 << (number & 63),
+                Protocol::Ip(number) => set.insert(number),
             }
         }
     }
 }
 
-/// Names of protocols.
-fn protocol_names() -> Vec<&'static str> {
-    let names = ip::NAMES.iter().map(|(name, _)| *name);
-    names.chain(["arp"]).collect()
+fn protocol(value: &Node, report: &mut Report<'_>) -> Option<Protocol> {
+    match value.text() {
+        Some("arp") => Some(Protocol::Arp),
+        _ => ip_protocol(value, &["arp"], report).map(Protocol::Ip),
+    }
 }
 
-fn protocol(value: &Node, report: &mut Report<'_>) -> Option<Protocol> {
+/// Number of an IP protocol; `others` are names that may stand here as well.
+pub(crate) fn ip_protocol(value: &Node, others: &[&str], report: &mut Report<'_>) -> Option<u8> {
     let text = read::word(value, "a protocol like `tcp`", report)?;
     let known = ip::NAMES.iter().find(|(name, _)| *name == text);
-    let number = match known {
-        _ if text == "arp" => return Some(Protocol::Arp),
-        Some((_, number)) => Some(*number),
-        None => text.parse().ok(),
-    };
+    let number = known.map(|(_, n)| *n).or_else(|| text.parse().ok());
     if number.is_none() {
         let what = "protocols (or a number, 0 to 255)";
+        let names = ip::NAMES.iter().map(|(name, _)| *name);
+        let names: Vec<&str> = names.chain(others.iter().copied()).collect();
         report.error_help(
             value.span,
             format!("there is no protocol `{}`", shorten(text)),
-            suggestion(text, what, &protocol_names()).unwrap_or_default(),
+            suggestion(text, what, &names).unwrap_or_default(),
         );
     }
-    number.map(Protocol::Ip)
+    number
 }
 
 /// JSON Schema of a protocol.
 pub(crate) fn protocol_schema() -> Json {
+    let names = ip::NAMES.iter().map(|(name, _)| *name);
+    protocol_schema_of(names.chain(["arp"]))
+}
+
+/// JSON Schema of a protocol with one of these names, or a number.
+pub(crate) fn protocol_schema_of(names: impl Iterator<Item = &'static str>) -> Json {
+    let names: Vec<&str> = names.collect();
     json!({"anyOf": [
-        {"enum": protocol_names()},
+        {"enum": names},
         {"type": "integer", "minimum": 0, "maximum": 255},
     ]})
 }
 
-fn prefix(value: &Node, report: &mut Report<'_>) -> Option<Prefix> {
+pub(crate) fn prefix(value: &Node, report: &mut Report<'_>) -> Option<Prefix> {
     let text = read::word(value, "a prefix like `10.0.0.0/8`", report)?;
     let prefix: Result<Prefix, PrefixError> = text.parse();
     let prefix = prefix.map_err(|why| format!("`{}` {why}", shorten(text)));

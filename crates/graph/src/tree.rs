@@ -5,7 +5,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use granit_parser::{Event, Parser, ScalarStyle};
+use granit_parser::{Event, Parser, ScalarStyle, ScanError};
 
 use crate::diagnostic::{Report, Span};
 
@@ -136,25 +136,14 @@ pub(crate) fn parse_at(
         );
         return None;
     }
-    let mut options = granit_parser::options! {
-        flow_nesting_limit: MAX_DEPTH,
-        block_nesting_limit: MAX_DEPTH,
-        disallow_directives: true,
-    };
-    options.set_emit_comments(false);
+    let options = parser_options();
     let mut builder = Builder::default();
     let mut documents = 0;
     for event in Parser::new_from_str_with_options(source, options) {
         let (event, place) = match event {
             Ok(event) => event,
             Err(error) => {
-                let at = error.marker().byte_offset().unwrap_or_else(|| {
-                    let index = error.marker().index();
-                    source
-                        .char_indices()
-                        .nth(index)
-                        .map_or(source.len(), |(at, _)| at)
-                });
+                let at = place_of(&error, source);
                 syntax(report, span(at, at + 1), &error.info());
                 return None;
             }
@@ -184,16 +173,7 @@ pub(crate) fn parse_at(
             }
             Event::Scalar(value, style, anchor, tag) => {
                 let plain = style == ScalarStyle::Plain && tag.is_none();
-                let value = value.into_owned();
-                if plain {
-                    check_spelling(&value, here, report);
-                }
-                let node = Node {
-                    value: Value::Scalar { text: value, plain },
-                    span: here,
-                };
-                builder.anchored(anchor, &node, report);
-                builder.push(node, report);
+                builder.scalar(value.into_owned(), plain, here, anchor, report);
             }
             Event::SequenceStart(_, anchor, _) => builder.open(false, here, anchor, report),
             Event::MappingStart(_, anchor, _) => builder.open(true, here, anchor, report),
@@ -206,6 +186,25 @@ pub(crate) fn parse_at(
         }
     }
     builder.root
+}
+
+/// Offset of an error in octets.
+fn place_of(error: &ScanError, source: &str) -> usize {
+    let marker = error.marker();
+    marker.byte_offset().unwrap_or_else(|| {
+        let at = source.char_indices().nth(marker.index());
+        at.map_or(source.len(), |(at, _)| at)
+    })
+}
+
+fn parser_options() -> granit_parser::Options {
+    let mut options = granit_parser::options! {
+        flow_nesting_limit: MAX_DEPTH,
+        block_nesting_limit: MAX_DEPTH,
+        disallow_directives: true,
+    };
+    options.set_emit_comments(false);
+    options
 }
 
 fn syntax(report: &mut Report<'_>, span: Span, info: &str) {
@@ -364,6 +363,23 @@ impl Builder {
             span: Span { end, ..open.span },
         };
         self.anchored(open.anchor, &node, report);
+        self.push(node, report);
+    }
+
+    fn scalar(
+        &mut self,
+        text: String,
+        plain: bool,
+        span: Span,
+        anchor: usize,
+        report: &mut Report<'_>,
+    ) {
+        if plain {
+            check_spelling(&text, span, report);
+        }
+        let value = Value::Scalar { text, plain };
+        let node = Node { value, span };
+        self.anchored(anchor, &node, report);
         self.push(node, report);
     }
 

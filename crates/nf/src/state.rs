@@ -58,11 +58,6 @@ impl<'a, S> Tracked<'a, S> {
     pub fn new(state: &'a mut S, changed: &'a mut bool) -> Tracked<'a, S> {
         Tracked { state, changed }
     }
-
-    /// True once the state was borrowed for writing.
-    pub fn is_changed(&self) -> bool {
-        *self.changed
-    }
 }
 
 impl<S> core::ops::Deref for Tracked<'_, S> {

@@ -79,6 +79,14 @@ pub fn header_fields(bytes: &[u8], headers: &Headers) -> Vec<HeaderField> {
         }
         fields.hex("eth.type", Some(headers.ethertype));
     }
+    network_fields(&mut fields, headers);
+    if !headers.is_later_fragment() {
+        transport_fields(&mut fields, headers);
+    }
+    fields.list
+}
+
+fn network_fields(fields: &mut Fields<'_>, headers: &Headers) {
     let l3 = usize::from(headers.l3);
     if headers.is_ipv4() {
         fields.v4("ipv4.src", l3 + 12);
@@ -111,10 +119,10 @@ pub fn header_fields(bytes: &[u8], headers: &Headers) -> Vec<HeaderField> {
         fields.mac("arp.target_mac", l3 + 18);
         fields.v4("arp.target", l3 + 24);
     }
+}
+
+fn transport_fields(fields: &mut Fields<'_>, headers: &Headers) {
     let l4 = usize::from(headers.l4);
-    if headers.is_later_fragment() {
-        return fields.list;
-    }
     if headers.is_tcp() {
         fields.add("tcp.src_port", fields.u16(l4));
         fields.add("tcp.dst_port", fields.u16(l4 + 2));
@@ -132,7 +140,7 @@ pub fn header_fields(bytes: &[u8], headers: &Headers) -> Vec<HeaderField> {
         fields.add("sctp.src_port", fields.u16(l4));
         fields.add("sctp.dst_port", fields.u16(l4 + 2));
     } else if headers.is_icmp() || headers.is_icmpv6() {
-        let names = if headers.is_icmp() {
+        let [kind, code, checksum, rest] = if headers.is_icmp() {
             ["icmp.type", "icmp.code", "icmp.checksum", "icmp.rest"]
         } else {
             [
@@ -142,13 +150,12 @@ pub fn header_fields(bytes: &[u8], headers: &Headers) -> Vec<HeaderField> {
                 "icmpv6.rest",
             ]
         };
-        fields.add(names[0], fields.u8(l4));
-        fields.add(names[1], fields.u8(l4 + 1));
-        fields.hex(names[2], fields.u16(l4 + 2));
-        let rest = fields.u32(l4 + 4);
-        fields.add(names[3], rest.map(|rest| format!("0x{rest:08x}")));
+        fields.add(kind, fields.u8(l4));
+        fields.add(code, fields.u8(l4 + 1));
+        fields.hex(checksum, fields.u16(l4 + 2));
+        let word = fields.u32(l4 + 4);
+        fields.add(rest, word.map(|word| format!("0x{word:08x}")));
     }
-    fields.list
 }
 
 /// Names of the flags that are set, as `SYN ACK`; `-` for none.

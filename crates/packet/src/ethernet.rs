@@ -18,12 +18,6 @@ impl MacAddr {
     pub const fn is_multicast(self) -> bool {
         self.0[0] & 1 == 1
     }
-
-    /// True if it was not assigned by a manufacturer.
-    #[inline]
-    pub const fn is_local(self) -> bool {
-        self.0[0] & 2 == 2
-    }
 }
 
 impl fmt::Display for MacAddr {
@@ -60,7 +54,6 @@ impl core::str::FromStr for MacAddr {
     /// use weir_packet::ethernet::MacAddr;
     ///
     /// let address: MacAddr = "02:00:5e:10:00:01".parse()?;
-    /// assert!(address.is_local());
     /// assert_eq!(address.to_string(), "02:00:5e:10:00:01");
     /// assert!("02:00:5e:10:00".parse::<MacAddr>().is_err());
     /// # Ok::<(), weir_packet::ethernet::BadMacAddr>(())

@@ -250,6 +250,15 @@ impl Headers {
         self.flags.contains(HeaderFlags::FRAGMENT)
     }
 
+    /// The id of the outermost VLAN tag, if there is one.
+    #[inline]
+    pub const fn outer_vlan(&self) -> Option<u16> {
+        match self.vlans {
+            0 => None,
+            _ => Some(self.vlan[0]),
+        }
+    }
+
     /// True if the packet is a fragment without the transport header.
     #[inline]
     pub const fn is_later_fragment(&self) -> bool {
@@ -260,12 +269,6 @@ impl Headers {
     #[inline]
     pub const fn is_cut(&self) -> bool {
         self.flags.contains(HeaderFlags::CUT)
-    }
-
-    /// Octets from the IP header to the end of the datagram, as far as captured.
-    #[inline]
-    pub const fn l3_len(&self) -> u32 {
-        self.end.saturating_sub(self.l3 as u32)
     }
 
     /// Octets from the transport header to the end of the datagram, as far as captured.

@@ -54,12 +54,6 @@ impl<'a> Icmpv6View<'a> {
         crate::quoted::is_query(crate::protocol::ip::ICMPV6, self.kind())
     }
 
-    /// True if the message belongs to neighbour discovery, without which a link does not work.
-    #[inline]
-    pub fn is_neighbour_discovery(&self) -> bool {
-        matches!(self.kind(), kind::ROUTER_SOLICITATION..=kind::REDIRECT)
-    }
-
     /// The packet that an error quotes, from its IPv6 header on; `None` in other messages.
     #[inline]
     pub fn quoted(&self) -> Option<&'a [u8]> {

@@ -45,6 +45,7 @@ pub mod weir_header;
 
 #[allow(unsafe_code)]
 mod arena;
+mod byte_set;
 /// The atomic types of [`marks`] and [`reserve`], which their models replace.
 mod atomic {
     pub(crate) use core::sync::atomic::{AtomicU32, AtomicU64, Ordering};
@@ -78,6 +79,7 @@ mod walk;
 mod wire;
 
 pub use arena::{Advise, Arena, no_advice};
+pub use byte_set::ByteSet;
 pub use craft::Craft;
 pub use ethernet::MacAddr;
 pub use foreign::SaidMeta;

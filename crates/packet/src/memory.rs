@@ -312,6 +312,15 @@ impl PacketMemory {
         (meta, bytes.unwrap_or(&[]))
     }
 
+    /// Metadata for writing, and the packet's bytes.
+    #[inline]
+    pub fn read_mut<'a>(&'a self, frame: &'a mut Frame) -> (&'a mut FrameMeta, &'a [u8]) {
+        let (meta, room) = self.split_mut(frame);
+        let first = meta.start as usize;
+        let bytes = room.get(first..first + meta.len as usize);
+        (meta, bytes.unwrap_or(&[]))
+    }
+
     /// The packet's bytes.
     #[inline]
     pub fn bytes<'a>(&'a self, frame: &'a Frame) -> &'a [u8] {

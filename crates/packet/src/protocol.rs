@@ -19,8 +19,6 @@ pub mod ethertype {
     pub const MPLS: u16 = 0x8847;
     /// MPLS, upstream-assigned label (RFC 5332).
     pub const MPLS_UPSTREAM: u16 = 0x8848;
-    /// PPPoE discovery (RFC 2516).
-    pub const PPPOE_DISCOVERY: u16 = 0x8863;
     /// PPPoE session (RFC 2516).
     pub const PPPOE_SESSION: u16 = 0x8864;
     /// PPP in GRE (RFC 2637).

@@ -5,6 +5,13 @@ use crate::protocol::{ethertype, ip, port};
 use crate::read::{be8, be16, be32, chunk};
 use crate::walk::{Layer, Walk};
 
+// Flags of GRE.
+const CHECKSUM: u16 = 0x8000;
+const ROUTING: u16 = 0x4000;
+const KEY: u16 = 0x2000;
+const SEQUENCE: u16 = 0x1000;
+const ACKNOWLEDGEMENT: u16 = 0x0080;
+
 impl Walk<'_> {
     /// Opens an IP protocol that carries another packet.
     pub(crate) fn open_ip(&mut self, at: usize) -> Result<Layer, Malformed> {
@@ -135,12 +142,6 @@ impl Walk<'_> {
 
     /// GRE (RFC 2784, 2890), version 1 for PPTP (RFC 2637).
     fn gre(&mut self, at: usize) -> Result<Layer, Malformed> {
-        const CHECKSUM: u16 = 0x8000;
-        const ROUTING: u16 = 0x4000;
-        const KEY: u16 = 0x2000;
-        const SEQUENCE: u16 = 0x1000;
-        const ACKNOWLEDGEMENT: u16 = 0x0080;
-
         let bytes = self.visible();
         let Some(start) = be32(bytes, at) else {
             return self.fault(Malformed::GreTruncated);
@@ -189,29 +190,32 @@ impl Walk<'_> {
                     _ => self.open(key, Layer::EtherType(kind, inside)),
                 }
             }
-            1 => {
-                let Some(tunnel) = be16(bytes, at + 6) else {
-                    return self.fault(Malformed::GreTruncated);
-                };
-                inside += 4;
-                if kind == ethertype::EOIP {
-                    return self.open(u32::from(tunnel), Layer::Ethernet(inside));
-                }
-                if kind != ethertype::PPP || flags & SEQUENCE == 0 {
-                    return Ok(Layer::Done); // an acknowledgement alone
-                }
-                inside += 4;
-                if flags & ACKNOWLEDGEMENT != 0 {
-                    inside += 4;
-                }
-                if inside > bytes.len() {
-                    return self.fault(Malformed::GreTruncated);
-                }
-                // No key: each direction of a PPTP call has a call id of its own.
-                self.open(0, Layer::Ppp(inside))
-            }
+            1 => self.gre_version_1(at, flags, kind),
             _ => self.fault(Malformed::GreBadVersion),
         }
+    }
+
+    fn gre_version_1(&mut self, at: usize, flags: u16, kind: u16) -> Result<Layer, Malformed> {
+        let bytes = self.visible();
+        let Some(tunnel) = be16(bytes, at + 6) else {
+            return self.fault(Malformed::GreTruncated);
+        };
+        let mut inside = at + 8;
+        if kind == ethertype::EOIP {
+            return self.open(u32::from(tunnel), Layer::Ethernet(inside));
+        }
+        if kind != ethertype::PPP || flags & SEQUENCE == 0 {
+            return Ok(Layer::Done); // an acknowledgement alone
+        }
+        inside += 4;
+        if flags & ACKNOWLEDGEMENT != 0 {
+            inside += 4;
+        }
+        if inside > bytes.len() {
+            return self.fault(Malformed::GreTruncated);
+        }
+        // No key: each direction of a PPTP call has a call id of its own.
+        self.open(0, Layer::Ppp(inside))
     }
 }
 

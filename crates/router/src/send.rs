@@ -6,7 +6,7 @@ use std::net::IpAddr;
 use weir_packet::ipv4::Ipv4View;
 use weir_packet::ipv6::Ipv6View;
 use weir_packet::protocol::ethertype;
-use weir_packet::{Frame, FrameMeta, FramePool, LinkType, MacAddr, Time};
+use weir_packet::{Frame, FrameMeta, FramePool, LinkType, MacAddr, Side, Time};
 
 use crate::icmp::{LINK, Refusal};
 use crate::local::{address, bytes_mut};
@@ -37,12 +37,11 @@ impl Router {
         let memory = pool.memory().clone();
         for mut frame in frames.drain(..) {
             self.counts.from_chain += 1;
-            let (meta, bytes) = memory.read(&frame);
+            let (meta, bytes) = memory.read_mut(&mut frame);
             let mut length = bytes.len();
             let way = self.way_out(meta, bytes, &mut length);
             // Padding that the link put behind the packet is not sent on.
             if length < bytes.len() {
-                let meta = memory.meta_mut(&mut frame);
                 (meta.len, meta.wire_len) = (length as u32, length as u32);
             }
             match way {
@@ -110,7 +109,12 @@ impl Router {
             _ => return Way::Drop(Reason::NotIp),
         };
         *octets = LINK + length;
-        let towards = meta.side.opposite();
+        self.way_by(hop, host, meta.side.opposite(), length, whole)
+    }
+
+    /// The way to the next hop of a packet of `length` octets, which must stay `whole` or may be cut.
+    #[inline(always)]
+    fn way_by(&self, hop: Hop, host: IpAddr, towards: Side, length: usize, whole: bool) -> Way {
         let (number, slot) = match hop {
             Hop::Link { port } => (port, None),
             Hop::Via { port, neighbour } => (port, Some(neighbour)),
@@ -164,7 +168,7 @@ impl Router {
         }
         let found = self.neighbours.find(at as u8, host);
         match found.or_else(|| self.neighbours.add_unknown(at as u8, host)) {
-            Some(slot) => self.towards(now, pool, frame, at, slot),
+            Some(slot) => self.send_to(now, pool, frame, at, slot),
             None => {
                 self.counts.drop_behind(Reason::NeighboursFull);
                 pool.give(frame);
@@ -174,7 +178,7 @@ impl Router {
 
     /// Sends a packet to the neighbour in a slot, or keeps it until that is
     /// known.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn towards(
         &mut self,
         now: Time,
@@ -183,9 +187,15 @@ impl Router {
         at: usize,
         slot: u32,
     ) {
-        if !self.has_wire(at) {
-            return self.leave(pool, frame, at, MacAddr::default());
+        match self.has_wire(at) {
+            true => self.send_to(now, pool, frame, at, slot),
+            false => self.leave(pool, frame, at, MacAddr::default()),
         }
+    }
+
+    /// The same on a port with a wire.
+    #[inline(always)]
+    fn send_to(&mut self, now: Time, pool: &mut FramePool, frame: Frame, at: usize, slot: u32) {
         let next = self.neighbours.next(now, slot);
         match next {
             Next::Send(mac) => self.leave(pool, frame, at, mac),

@@ -3,13 +3,13 @@
 use weir_nf::host::{BURST, FlowHead, OnMalformed, Place, Timeouts, UnitPlace};
 use weir_nf::{CloseReason, Phase, tcp_seen};
 use weir_packet::{
-    Direction, FragmentKey, Frame, FrameMeta, FramePool, Headers, KeyOptions, KeyOutcome,
+    Direction, FlowKey, FragmentKey, Frame, FrameMeta, FramePool, Headers, KeyOptions, KeyOutcome,
     Malformed, PacketMemory, ParseOptions, classify, frame_flags, parse_into,
 };
 
 use crate::drops::EngineDrop;
 use crate::flows::records::ALIAS;
-use crate::flows::{FlowTable, Found, tcp};
+use crate::flows::{FlowTable, Found, HAS_TABLE, tcp};
 use crate::fragments::{Owner, is_among};
 use crate::reading::Reading;
 use crate::runtime::Runtime;
@@ -216,13 +216,14 @@ impl Runtime {
     #[inline(never)]
     fn fetch(&mut self, flows: u64) {
         let Some(table) = &self.table else { return };
-        let lookup = &mut self.scratch.lookups[..BURST.min(64 - flows.leading_zeros() as usize)];
         let lines = self.reading.block_lines();
-        for (i, lookup) in lookup.iter_mut().enumerate() {
-            if flows >> i & 1 != 0 {
-                lookup.candidate = table.candidate(lookup.hash, lines);
-            }
+        let mut left = flows;
+        while left != 0 {
+            let lookup = &mut self.scratch.lookups[left.trailing_zeros() as usize % BURST];
+            lookup.candidate = table.candidate(lookup.hash, lines);
+            left &= left - 1;
         }
+        let lookup = &self.scratch.lookups[..BURST.min(64 - flows.leading_zeros() as usize)];
         if table.aliases.len() > 0 {
             for (i, lookup) in lookup.iter().enumerate() {
                 if flows >> i & 1 != 0 {
@@ -286,7 +287,7 @@ impl Runtime {
         &mut self,
         memory: &PacketMemory,
         frames: &mut [Frame],
-        mut left: u64,
+        left: u64,
         kinds: &Kinds,
     ) -> u64 {
         let Some(table) = &mut self.table else {
@@ -298,50 +299,39 @@ impl Runtime {
         };
         let scratch = &mut *self.scratch;
         let wider = !table.scopes.is_empty();
-        let n = frames.len().min(BURST);
-        let frames = &mut frames[..n];
-        let headers = &scratch.headers[..n];
-        let lookup = &scratch.lookups[..n];
-        let places = &mut scratch.places[..n];
-        let mut i = left.trailing_zeros() as usize;
-        while i < n {
-            let bit = 1u64 << i;
-            if left & bit == 0 {
-                i += 1;
-                continue;
+        // The first later fragment has no key; the packets from it on wait for the slow path.
+        let before_later = crate::scratch::before(left & kinds.later);
+        let mut keyed = left & before_later;
+        while keyed != 0 {
+            let i = keyed.trailing_zeros() as usize % BURST;
+            let (headers, lookup) = (&scratch.headers[i], &scratch.lookups[i]);
+            if lookup.candidate & ALIAS != 0 || headers.is_fragment() {
+                break;
             }
-            let (headers, lookup) = (&headers[i], &lookup[i]);
-            if lookup.candidate & ALIAS != 0 || kinds.later & bit != 0 || headers.is_fragment() {
-                return left;
-            }
-            if FOLLOWS
-                && wider
-                && table.root_id(lookup.candidate) != Some(memory.meta(&frames[i]).unit)
-            {
-                return left;
+            let (meta, bytes) = memory.read_mut(&mut frames[i]);
+            if FOLLOWS && wider && table.root_id(lookup.candidate) != Some(meta.unit) {
+                break;
             }
             let head = table.flows.blocks.head_mut(lookup.candidate);
             let direction = direction_of(kinds.reverse, i);
             let to_server = direction == head.client_direction();
-            let (meta, bytes) = memory.read(&frames[i]);
             let now = meta.time.0;
             if FOLLOWS && (!wider && head.id != meta.unit || opened.contains(&meta.unit)) {
-                return left;
+                break;
             }
             // The candidate is nearly always the packet's flow.
             if head.key != lookup.key
                 || head.bits & FlowHead::LIVE == 0
-                || now.saturating_sub(head.last_seen) > u64::from(head.idle_ms) * 1_000_000
+                || now > idle_from(head)
                 || !tcp::is_steady(head, bytes, headers, to_server)
             {
-                return left;
+                break;
             }
-            left &= !bit;
-            let meta = memory.meta_mut(&mut frames[i]);
+            keyed &= keyed - 1;
             let clock = if FOLLOWS { meta.clock } else { head.clock + 1 };
             head.last_seen = head.last_seen.max(now);
             head.clock = clock;
-            places[i] = Place {
+            scratch.places[i] = Place {
                 clock,
                 flow: lookup.candidate,
                 tcp: head.tcp,
@@ -362,9 +352,8 @@ impl Runtime {
                     (meta.unit, meta.clock) = noted;
                 }
             }
-            i += 1;
         }
-        left
+        left & !before_later | keyed
     }
 
     /// The slow path. Resolves the flow of packet `i`. True if the burst is cut, at `i`
@@ -499,7 +488,7 @@ impl Runtime {
     ) {
         let bytes = whole.then(|| memory.bytes(&frames[i]));
         self.update_flow(i, flow, direction, now, bytes);
-        let Some(table) = self.table.as_mut() else {
+        let Some(table) = self.counts.internal.expect(self.table.as_mut(), HAS_TABLE) else {
             return;
         };
         let head = table.flows.blocks.head(flow);
@@ -524,7 +513,7 @@ impl Runtime {
         now: u64,
         bytes: Option<&[u8]>,
     ) {
-        let Some(table) = self.table.as_mut() else {
+        let Some(table) = self.counts.internal.expect(self.table.as_mut(), HAS_TABLE) else {
             return;
         };
         let head = table.flows.blocks.head_mut(flow);
@@ -575,7 +564,7 @@ impl Runtime {
         direction: Direction,
         now: u64,
     ) -> Resolved {
-        let Some(table) = self.table.as_ref() else {
+        let Some(table) = self.counts.internal.expect(self.table.as_mut(), HAS_TABLE) else {
             return Resolved::Cut;
         };
         let Lookup { key, hash, .. } = self.scratch.lookups[i];
@@ -637,6 +626,11 @@ pub(crate) struct ParseOutput<'a> {
     pub(crate) faults: &'a mut [Malformed; BURST],
 }
 
+#[cold]
+fn turned(key: &FlowKey, direction: Direction) -> FlowKey {
+    key.turned(direction)
+}
+
 /// Parses the packets and computes their keys; `lead` prefetches what a key leads to.
 /// All packets are `alive`, also faulty ones: the caller decides.
 #[inline(always)]
@@ -662,7 +656,7 @@ pub(crate) fn look_for_keys(
         match classify(bytes, meta.link, options, keys, headers) {
             Ok(KeyOutcome::Flow(mut key, direction)) => {
                 if meta.flags & frame_flags::TURNED != 0 {
-                    key = key.turned(direction);
+                    key = turned(&key, direction);
                 }
                 lookup.key = key;
                 lead(meta, lookup);
@@ -703,6 +697,13 @@ pub(crate) fn note_units(
     now: u64,
 ) -> (u64, u64) {
     table.enter_units(flow, now, |scope, place| units[scope][i] = place)
+}
+
+/// The time after which a flow is idle for too long. A sum beyond 2^64 only sends its packets to the slow path.
+#[inline(always)]
+fn idle_from(head: &FlowHead) -> u64 {
+    let idle = u64::from(head.idle_ms) * 1_000_000;
+    head.last_seen.wrapping_add(idle)
 }
 
 #[inline(always)]

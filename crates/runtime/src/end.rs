@@ -6,6 +6,7 @@ use weir_packet::{Frame, FramePool, Time};
 
 use crate::classify::ended_by_silence;
 use crate::drops::EngineDrop;
+use crate::flows::HAS_TABLE;
 use crate::runtime::Runtime;
 use crate::stages::Kind;
 
@@ -89,11 +90,7 @@ impl Runtime {
     /// aliases and its record go, and its units if it was their last flow.
     #[cold]
     pub(crate) fn end_flow(&mut self, pool: &mut FramePool, flow: u32, why: CloseReason) {
-        let Some(table) = self
-            .counts
-            .internal
-            .expect(self.table.as_mut(), "a flow has a table")
-        else {
+        let Some(table) = self.counts.internal.expect(self.table.as_mut(), HAS_TABLE) else {
             return;
         };
         let key = table.flows.blocks.head(flow).key;
@@ -101,11 +98,7 @@ impl Runtime {
         let cause = self.world.cause();
         self.note_end(cause, key, why);
         self.tell_end(None, flow, Some(why));
-        let Some(table) = self
-            .counts
-            .internal
-            .expect(self.table.as_mut(), "a flow has a table")
-        else {
+        let Some(table) = self.counts.internal.expect(self.table.as_mut(), HAS_TABLE) else {
             return;
         };
         let parent = core::mem::take(&mut table.flows.cold[flow as usize].parent);
@@ -162,11 +155,7 @@ impl Runtime {
         record: u32,
         why: CloseReason,
     ) {
-        let Some(table) = self
-            .counts
-            .internal
-            .expect(self.table.as_mut(), "a flow has a table")
-        else {
+        let Some(table) = self.counts.internal.expect(self.table.as_mut(), HAS_TABLE) else {
             return;
         };
         let first = u32::from(self.functions.first());

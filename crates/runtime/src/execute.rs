@@ -6,6 +6,7 @@ use weir_packet::{FragmentKey, Frame, FramePool, PacketMemory, Time, frame_flags
 
 use crate::classify::Classified;
 use crate::drops::EngineDrop;
+use crate::flows::HAS_TABLE;
 use crate::functions::RunNode;
 use crate::runtime::Runtime;
 use crate::scratch::all;
@@ -34,11 +35,10 @@ impl Runtime {
             dispositions.out = found.alive;
             return dispositions;
         };
-        if self.plan.kind() != Kind::Later {
-            *first = found.alive;
-        }
-        if self.plan.kind() != Kind::Alone {
-            self.scratch.next = [0; BURST];
+        match self.plan.kind() {
+            Kind::Alone => *first = found.alive,
+            Kind::First => (*first, self.scratch.next) = (found.alive, [0; BURST]),
+            Kind::Later => self.scratch.next = [0; BURST],
         }
         self.functions.forget_verdicts();
         // Packets whose bytes were counted last, and how many they have.
@@ -60,13 +60,10 @@ impl Runtime {
             let scratch = &mut *self.scratch;
             scratch.outcome.clear();
             if let Some(earlier) = node.same_as {
-                self.functions.recall(
-                    number,
-                    earlier,
-                    mask,
-                    &mut scratch.outcome,
-                    &mut self.counts.internal,
-                );
+                let internal = &mut self.counts.internal;
+                let outcome = &mut scratch.outcome;
+                self.functions
+                    .recall(number, earlier, mask, outcome, internal);
                 if self.observers.are_there() {
                     self.watch_recalled(memory, frames, number, mask);
                 }
@@ -81,13 +78,7 @@ impl Runtime {
             } else {
                 self.call(pool, memory, frames, number, mask);
             }
-            // One reading per function: sending on what it decided counts as
-            // the cost of the next one, or of the engine.
-            let stop = self.cost.now();
-            let spent = stop.wrapping_sub(last);
-            self.functions.nodes_mut()[number].cycles += spent;
-            self.cost.add_function(spent);
-            last = stop;
+            last = self.charge(number, last);
             let node = &mut self.functions.nodes_mut()[number];
             if node.writes {
                 sized.0 = 0;
@@ -97,14 +88,29 @@ impl Runtime {
             }
             self.settle(number, mask, memory, frames, &mut dispositions);
             if !self.world.aliases.asked.is_empty() {
-                if self.follow.is_some() {
-                    self.register_in_units();
-                } else {
-                    self.register_aliases(pool, found.count);
-                }
+                self.register_asked(pool, found.count);
             }
         }
         dispositions
+    }
+
+    /// Charges function `number` with the cycles since `last`; returns the present reading. There is one
+    /// reading per function: sending on what it decided counts as the cost of the next one, or of the engine.
+    #[inline(always)]
+    fn charge(&mut self, number: usize, last: u64) -> u64 {
+        let now = self.cost.now();
+        let spent = now.wrapping_sub(last);
+        self.functions.nodes_mut()[number].cycles += spent;
+        self.cost.add_function(spent);
+        now
+    }
+
+    /// Registers the names that the functions have asked for in the first `count` packets of the burst.
+    fn register_asked(&mut self, pool: &mut FramePool, count: usize) {
+        match self.follow {
+            Some(_) => self.register_in_units(),
+            None => self.register_aliases(pool, count),
+        }
     }
 
     /// Calls function `number` with the packets of `mask`.
@@ -246,7 +252,7 @@ impl Runtime {
     fn register_aliases(&mut self, pool: &mut FramePool, count: usize) {
         let mut asked = core::mem::take(&mut self.world.aliases.asked);
         for request in asked.drain(..) {
-            let Some(table) = self.table.as_mut() else {
+            let Some(table) = self.counts.internal.expect(self.table.as_mut(), HAS_TABLE) else {
                 break;
             };
             if table.add_alias(&request) {

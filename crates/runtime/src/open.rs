@@ -5,12 +5,12 @@ use std::net::IpAddr;
 use weir_nf::host::{FlowHead, Timeouts, WhenFull};
 use weir_nf::{CloseReason, Fields, FlowInfo, Scope};
 use weir_packet::{
-    Direction, FlowKey, Frame, FramePool, HeaderFlags, Headers, Packet, PacketMemory,
+    Direction, FlowKey, Frame, FramePool, HeaderFlags, Headers, Packet, PacketMemory, Side,
 };
 
 use crate::classify::Resolved;
 use crate::drops::EngineDrop;
-use crate::flows::{Found, tcp};
+use crate::flows::{FlowTable, Found, HAS_TABLE, tcp};
 use crate::follow::units::mixed_id;
 use crate::runtime::Runtime;
 use crate::scratch::Lookup;
@@ -32,53 +32,16 @@ impl Runtime {
         unit: Option<u32>,
     ) -> Resolved {
         let side = memory.meta(&frames[i]).side;
-        if self.scratch.opened_from[side.opposite() as usize]
-            && self
-                .table
-                .as_ref()
-                .is_some_and(|table| table.aliases.may_be_asked())
-        {
+        if self.scratch.opened_from[side.opposite() as usize] && self.may_ask_aliases() {
             // It may answer a flow that was opened a moment ago from the other
             // side, under an alias that is not asked for yet.
             return Resolved::Cut;
         }
-        let full = self
-            .table
-            .as_ref()
-            .is_none_or(|table| table.flows.is_full());
-        if full {
-            // Flows that are over by now make room first, also if the wheel has not
-            // reached them between two bursts.
-            self.now = self.now.max(now);
-            self.end_due(pool, i);
+        let full = self.is_full();
+        if full && let Some(refused) = self.make_room(pool, i, now) {
+            return refused;
         }
-        if self
-            .table
-            .as_ref()
-            .is_none_or(|table| table.flows.is_full())
-        {
-            if self.reading.options().when_full == WhenFull::Refuse {
-                return Resolved::Refused(EngineDrop::FlowTableFull);
-            }
-            let busy = &self.scratch.places[..i];
-            let victim = self.table.as_mut().and_then(|table| {
-                table.flows.longest_idle(EVICTION_SAMPLE, |flow| {
-                    busy.iter().any(|place| place.flow == flow)
-                })
-            });
-            match victim {
-                Some(victim) => self.end_flow(pool, victim, CloseReason::Evicted),
-                // Every flow looked at has a packet in this burst.
-                None if i > 0 => return Resolved::Cut,
-                None => return Resolved::Refused(EngineDrop::FlowTableFull),
-            }
-        }
-        let headers = self.scratch.headers[i];
-        let Some(table) = self
-            .counts
-            .internal
-            .expect(self.table.as_mut(), "a flow has a table")
-        else {
+        let Some(table) = self.counts.internal.expect(self.table.as_mut(), HAS_TABLE) else {
             return Resolved::Cut;
         };
         let Lookup { key, hash, .. } = self.scratch.lookups[i];
@@ -94,22 +57,7 @@ impl Runtime {
         let Some(flow) = table.flows.open(&key, hash, id, now) else {
             return Resolved::Refused(EngineDrop::FlowTableFull);
         };
-        let head = table.flows.blocks.head_mut(flow);
-        let is_client = |source| {
-            let mut nodes = self.functions.nodes().iter();
-            nodes.any(|node| node.processor.is_client(source, side))
-        };
-        let client = client_of(&headers, &key, direction, unit.is_some(), is_client);
-        if client == Direction::Reverse {
-            head.bits |= FlowHead::CLIENT_IS_B;
-        }
-        head.idle_ms = tcp::first_timeout(key.proto(), &self.reading.options().timeouts);
-        if head.idle_ms != Timeouts::NEVER {
-            table.wheel.insert(
-                flow,
-                now.saturating_add(u64::from(head.idle_ms) * 1_000_000),
-            );
-        }
+        self.begin_flow(flow, i, direction, unit.is_some(), side, now);
         let joined = match unit {
             Some(unit) => self.join_unit(flow, unit),
             None => self.join_units(pool, memory, frames, i, flow, direction, now, None),
@@ -126,13 +74,78 @@ impl Runtime {
         Resolved::Flow(flow, direction)
     }
 
+    /// True where functions may ask for names of flows.
+    pub(crate) fn may_ask_aliases(&self) -> bool {
+        let table = self.table.as_ref();
+        table.is_some_and(|table| table.aliases.may_be_asked())
+    }
+
+    fn is_full(&self) -> bool {
+        let table = self.table.as_ref();
+        table.is_none_or(|table| table.flows.is_full())
+    }
+
+    /// Makes room for a flow in a full table: ends flows whose time-out has passed, also if the wheel
+    /// has not reached them between two bursts, or else the longest idle one. Returns what becomes of
+    /// packet `i` if there is no room.
+    fn make_room(&mut self, pool: &mut FramePool, i: usize, now: u64) -> Option<Resolved> {
+        self.now = self.now.max(now);
+        self.end_due(pool, i);
+        if !self.is_full() {
+            return None;
+        }
+        if self.reading.options().when_full == WhenFull::Refuse {
+            return Some(Resolved::Refused(EngineDrop::FlowTableFull));
+        }
+        let busy = &self.scratch.places[..i];
+        let victim = self.table.as_mut().and_then(|table| {
+            table.flows.longest_idle(EVICTION_SAMPLE, |flow| {
+                busy.iter().any(|place| place.flow == flow)
+            })
+        });
+        match victim {
+            Some(victim) => self.end_flow(pool, victim, CloseReason::Evicted),
+            // Every flow looked at has a packet in this burst.
+            None if i > 0 => return Some(Resolved::Cut),
+            None => return Some(Resolved::Refused(EngineDrop::FlowTableFull)),
+        }
+        None
+    }
+
+    /// Sets the client and the time-out of a new flow by its first packet, number `i`, and puts it into
+    /// the wheel. `to_alias`: the packet goes to an open alias.
+    pub(crate) fn begin_flow(
+        &mut self,
+        flow: u32,
+        i: usize,
+        direction: Direction,
+        to_alias: bool,
+        side: Side,
+        now: u64,
+    ) {
+        let Some(table) = self.counts.internal.expect(self.table.as_mut(), HAS_TABLE) else {
+            return;
+        };
+        let (headers, key) = (&self.scratch.headers[i], &self.scratch.lookups[i].key);
+        let is_client = |source| {
+            let mut nodes = self.functions.nodes().iter();
+            nodes.any(|node| node.processor.is_client(source, side))
+        };
+        let client = client_of(headers, key, direction, to_alias, is_client);
+        let head = table.flows.blocks.head_mut(flow);
+        if client == Direction::Reverse {
+            head.bits |= FlowHead::CLIENT_IS_B;
+        }
+        head.idle_ms = tcp::first_timeout(key.proto(), &self.reading.options().timeouts);
+        if head.idle_ms != Timeouts::NEVER {
+            let due = now.saturating_add(u64::from(head.idle_ms) * 1_000_000);
+            table.wheel.insert(flow, due);
+        }
+    }
+
     /// Puts a new flow into a unit of the finest wider scope.
     pub(crate) fn join_unit(&mut self, flow: u32, unit: u32) -> bool {
-        let Some(table) = self
-            .counts
-            .internal
-            .expect(self.table.as_mut(), "a flow has a table")
-        else {
+        let Some(table) = self.counts.internal.expect(self.table.as_mut(), HAS_TABLE) else {
             return false;
         };
         let Some(scope) = table.scopes.first_mut() else {
@@ -161,25 +174,17 @@ impl Runtime {
         // From the coarsest scope down, so that a new unit finds its parent.
         let mut parent = 0;
         for number in (0..scopes).rev() {
-            let Some(table) = self
-                .counts
-                .internal
-                .expect(self.table.as_mut(), "a flow has a table")
-            else {
+            let Some(table) = self.counts.internal.expect(self.table.as_mut(), HAS_TABLE) else {
                 return false;
             };
-            let head = table.flows.blocks.head(flow);
-            let scope = &table.scopes[number];
-            let coarsest = number + 1 == table.scopes.len();
-            if let Some(home) = home
-                && coarsest
-                && home.root != 0
-            {
+            if let Some(home) = home.filter(|home| home.root != 0 && number + 1 == scopes) {
                 // The switch has said which it is: no key is needed.
                 parent = home.root;
                 table.scopes[number].records.cold[parent as usize - 1].holders += 1;
                 continue;
             }
+            let scope = &table.scopes[number];
+            let head = table.flows.blocks.head(flow);
             let key = match scope.scope {
                 Scope::Flow => head.key,
                 Scope::Fields(fields) => key_of_fields(head, fields),
@@ -191,46 +196,18 @@ impl Runtime {
                     by.scope_key(&packet, &info).unwrap_or(head.key)
                 }
             };
-            let hash = table.hash(&key);
-            let known = match home {
-                None => table.scopes[number].records.find(&key, hash),
-                Some(home) => {
-                    let records = &table.scopes[number].records;
-                    records.index.find(hash, |record| {
-                        records.blocks.head(record).key == key
-                            && home.root != 0
-                            && table.root_of(number + 1, record) == Some(home.root - 1)
-                    })
-                }
-            };
-            let unit = match known {
+            let unit = match find_unit(table, number, &key, home) {
                 Some(unit) => unit,
                 None => {
-                    let id = match home {
-                        None => table.new_id(),
-                        Some(home) if coarsest => home.unit,
-                        Some(home) => mixed_id(home.unit, home.clock, number + 1),
-                    };
-                    let records = &mut table.scopes[number].records;
-                    let Some(unit) = records.open(&key, hash, id, now) else {
+                    let Some(unit) = open_unit(table, number, &key, parent, home, now) else {
                         self.let_go(pool, number + 1, parent, None);
                         return false;
                     };
-                    records.cold[unit as usize].parent = parent;
-                    // The unit holds on to its parent; the walk's own hold on
-                    // the parent is given to it.
-                    if let Some(above) = parent.checked_sub(1) {
-                        table.scopes[number + 1].records.cold[above as usize].holders += 1;
-                    }
                     self.tell_unit_opened(number, unit);
                     unit
                 }
             };
-            let Some(table) = self
-                .counts
-                .internal
-                .expect(self.table.as_mut(), "a flow has a table")
-            else {
+            let Some(table) = self.counts.internal.expect(self.table.as_mut(), HAS_TABLE) else {
                 return false;
             };
             table.scopes[number].records.cold[unit as usize].holders += 1;
@@ -245,6 +222,45 @@ impl Runtime {
         }
         true
     }
+}
+
+/// The unit of this key in scope number `number`; under a switch within its `home`.
+fn find_unit(table: &FlowTable, number: usize, key: &FlowKey, home: Option<Home>) -> Option<u32> {
+    let hash = table.hash(key);
+    let records = &table.scopes[number].records;
+    let Some(home) = home else {
+        return records.find(key, hash);
+    };
+    records.index.find(hash, |record| {
+        records.blocks.head(record).key == *key
+            && home.root != 0
+            && table.root_of(number + 1, record) == Some(home.root - 1)
+    })
+}
+
+/// Opens a unit that holds on to its parent (a record of the next wider scope plus one, 0 for none).
+/// `None` where its table is full.
+fn open_unit(
+    table: &mut FlowTable,
+    number: usize,
+    key: &FlowKey,
+    parent: u32,
+    home: Option<Home>,
+    now: u64,
+) -> Option<u32> {
+    let hash = table.hash(key);
+    let id = match home {
+        None => table.new_id(),
+        Some(home) if number + 1 == table.scopes.len() => home.unit,
+        Some(home) => mixed_id(home.unit, home.clock, number + 1),
+    };
+    let records = &mut table.scopes[number].records;
+    let unit = records.open(key, hash, id, now)?;
+    records.cold[unit as usize].parent = parent;
+    if let Some(above) = parent.checked_sub(1) {
+        table.scopes[number + 1].records.cold[above as usize].holders += 1;
+    }
+    Some(unit)
 }
 
 /// The unit that the switch has said a new flow is of.

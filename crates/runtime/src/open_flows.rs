@@ -5,6 +5,8 @@ use weir_nf::host::Timeouts;
 use weir_nf::{CloseReason, Phase, Shown, ShownField, shown_id};
 use weir_packet::{Direction, FlowKey, Frame, FramePool, Time};
 
+use crate::flows::FlowTable;
+use crate::functions::RunNode;
 use crate::runtime::Runtime;
 use crate::stages::Kind;
 
@@ -151,73 +153,77 @@ impl Runtime {
         if !table.flows.is_live(record) {
             return Vec::new();
         }
-        let look = |node: &crate::functions::RunNode| {
-            let keeper = node
-                .same_as
-                .and_then(|n| self.functions.nodes().get(n))
-                .unwrap_or(node);
-            let layout = keeper.processor.state();
+        let nodes = self.functions.nodes();
+        let remembered = nodes.iter().map(|node| {
+            let keeper = node.same_as.and_then(|n| nodes.get(n)).unwrap_or(node);
             let mut found = Remembered {
                 function: node.name.clone(),
                 kind: node.processor.descriptor().name,
                 scope: keeper.processor.scope().describe(),
                 opened: false,
-                version: layout.version,
+                version: keeper.processor.state().version,
                 fields: Vec::new(),
                 state: Vec::new(),
                 stats: Vec::new(),
                 buffers: Vec::new(),
             };
-            let (records, place) = match keeper.scope {
-                None => (&table.flows, Some(record)),
-                Some(scope) => {
-                    let records = table.scopes.get(scope).map(|s| &s.records);
-                    (
-                        records.unwrap_or(&table.flows),
-                        match self.plan.fed() {
-                            Some(fed) => fed.unit_of(record, scope),
-                            None => table.unit_of(record, scope),
-                        },
-                    )
-                }
-            };
-            let Some(place) = place.filter(|&place| records.is_live(place)) else {
-                return found;
-            };
-            if records.blocks.head(place).opened & keeper.slot.bit == 0 {
-                return found;
+            if let Some(block) = self.block_of(table, keeper, record) {
+                self.show_state(table, keeper, record, block, &mut found);
             }
-            found.opened = true;
-            let bytes = records.blocks.bytes(place);
-            let part = |start: u32, len: u32| {
-                let part = bytes.get(start as usize..(start + len) as usize);
-                part.unwrap_or(&[])
-            };
-            let slot = &keeper.slot;
-            let (state, stats) = (
-                part(slot.state, layout.bytes),
-                part(slot.stats, layout.stats_bytes),
-            );
-            let mut shown = Shown::default();
-            keeper.processor.show(state, stats, &mut shown);
-            found.fields = shown.into_fields();
-            if table.flows.blocks.head(record).opened & slot.flow_bit != 0 {
-                let block = table.flows.blocks.bytes(record);
-                let start = slot.flow_state as usize;
-                let own = block.get(start..start + layout.flow_bytes as usize);
-                let mut shown = Shown::default();
-                keeper.processor.show_flow(own.unwrap_or(&[]), &mut shown);
-                found.fields.extend(shown.into_fields());
-            }
-            (found.state, found.stats) = (state.to_vec(), stats.to_vec());
-            let handles = part(slot.buffers, slot.buffer_count * 8).chunks_exact(8);
-            found.buffers = handles
-                .map(|handle| handle.try_into().map_or(0, u64::from_ne_bytes))
-                .map(|handle| self.world.buffers.bytes(handle).len())
-                .collect();
             found
+        });
+        remembered.collect()
+    }
+
+    /// The block with a function's state for the flow in this record, if it is open.
+    fn block_of<'t>(&self, table: &'t FlowTable, node: &RunNode, record: u32) -> Option<&'t [u8]> {
+        let (records, place) = match node.scope {
+            None => (&table.flows, record),
+            Some(scope) => {
+                let unit = match self.plan.fed() {
+                    Some(fed) => fed.unit_of(record, scope),
+                    None => table.unit_of(record, scope),
+                };
+                (&table.scopes.get(scope)?.records, unit?)
+            }
         };
-        self.functions.nodes().iter().map(look).collect()
+        let is_open =
+            records.is_live(place) && records.blocks.head(place).opened & node.slot.bit != 0;
+        is_open.then(|| records.blocks.bytes(place))
+    }
+
+    /// Fills in the state of a function that is in this block.
+    fn show_state(
+        &self,
+        table: &FlowTable,
+        node: &RunNode,
+        record: u32,
+        block: &[u8],
+        found: &mut Remembered,
+    ) {
+        let (slot, layout) = (&node.slot, node.processor.state());
+        let part = |start: u32, len: u32| {
+            let part = block.get(start as usize..(start + len) as usize);
+            part.unwrap_or(&[])
+        };
+        let state = part(slot.state, layout.bytes);
+        let stats = part(slot.stats, layout.stats_bytes);
+        let mut shown = Shown::default();
+        node.processor.show(state, stats, &mut shown);
+        if table.flows.blocks.head(record).opened & slot.flow_bit != 0 {
+            let own = table.flows.blocks.bytes(record);
+            let start = slot.flow_state as usize;
+            let own = own.get(start..start + layout.flow_bytes as usize);
+            node.processor.show_flow(own.unwrap_or(&[]), &mut shown);
+        }
+        let handles = part(slot.buffers, slot.buffer_count * 8).chunks_exact(8);
+        found.opened = true;
+        found.fields = shown.into_fields();
+        (found.state, found.stats) = (state.to_vec(), stats.to_vec());
+        found.buffers = handles
+            .map(|handle| handle.try_into().map_or(0, u64::from_ne_bytes))
+            .map(|handle| self.world.buffers.bytes(handle).len())
+            .collect();
     }
 
     /// True if flows can be ended from outside here: not under a switch, which

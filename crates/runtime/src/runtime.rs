@@ -70,10 +70,13 @@ impl Runtime {
         self.counts.take_in(input.len(), 0);
         while !input.is_empty() {
             self.burst(pool, input, output, true);
-            self.run_requeued(pool, output);
+            if self.waiting.len() != 0 {
+                self.run_requeued(pool, output);
+            }
         }
     }
 
+    #[cold]
     fn run_requeued(&mut self, pool: &mut FramePool, output: &mut Vec<Frame>) {
         while let Some(mut again) = self.waiting.take_again() {
             while !again.is_empty() {

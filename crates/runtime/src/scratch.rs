@@ -66,6 +66,12 @@ pub(crate) fn bytes_of(memory: &PacketMemory, frames: &[Frame]) -> u64 {
         .sum()
 }
 
+/// The mask of the packets before the first one of `mask`; of all if there is none.
+#[inline]
+pub(crate) fn before(mask: u64) -> u64 {
+    (mask & mask.wrapping_neg()).wrapping_sub(1)
+}
+
 /// The mask of the first `n` packets.
 pub(crate) fn all(n: usize) -> u64 {
     u64::MAX.checked_shr(64 - n as u32).unwrap_or(0)

@@ -45,8 +45,7 @@ impl Runtime {
         }
         let role = config.role.kind();
         let mut layout = StageLayout::default();
-        let mut scope_layouts: Vec<StageLayout> =
-            scopes.iter().map(|_| StageLayout::default()).collect();
+        let mut scope_layouts = vec![StageLayout::default(); scopes.len()];
         let functions =
             Functions::new(stage, &scopes, &mut layout, &mut scope_layouts, config.seed);
         let rewriters = rewriters_of(stage);
@@ -56,28 +55,22 @@ impl Runtime {
             _ => 0,
         };
         check_memory(&stage.chain, &options, flow_bytes, buffer_bytes as u64)?;
-        let table = (needs == Needs::Flow).then(|| {
-            let scopes = scopes
-                .into_iter()
-                .zip(scope_layouts)
-                .map(|((s, n), l)| (s, n, l))
-                .collect();
-            if role == Kind::Later {
-                return FlowTable::fed(&options, &layout, scopes, config.seed, config.advise);
+        let scopes = scopes.into_iter().zip(scope_layouts);
+        let scopes = scopes.map(|((s, n), l)| (s, n, l)).collect();
+        let (seed, advise) = (config.seed, config.advise);
+        let table = match (needs, role) {
+            (Needs::Flow, Kind::Later) => {
+                Some(FlowTable::fed(&options, &layout, scopes, seed, advise))
             }
-            FlowTable::new(
-                &options,
-                &layout,
-                scopes,
-                rewriters,
-                config.seed,
-                config.advise,
-            )
-        });
+            (Needs::Flow, _) => Some(FlowTable::new(
+                &options, &layout, scopes, rewriters, seed, advise,
+            )),
+            _ => None,
+        };
         let flows = table.as_ref().map_or(0, |table| table.flows.blocks.count());
         let scope_count = table.as_ref().map_or(0, |table| table.scopes.len());
         let mut runtime = Runtime {
-            plan: InPlan::new(&config.role, stage.first, flows, scope_count, config.advise),
+            plan: InPlan::new(&config.role, stage.first, flows, scope_count, advise),
             observers: Observers::new(config.audit, options.inner),
             reading: Reading::new(
                 parse_options(&options, config.role.reads(needs), role == Kind::Later),
@@ -88,8 +81,8 @@ impl Runtime {
             world: world(stage, &config, buffer_bytes),
             follow: config
                 .follows
-                .then(|| Box::new(Follow::new(&options, flows, config.advise))),
-            fragments: Fragments::new(options.held_fragments, config.seed),
+                .then(|| Box::new(Follow::new(&options, flows, advise))),
+            fragments: Fragments::new(options.held_fragments, seed),
             waiting: Waiting::new(options.held_fragments as usize),
             scratch: Box::new(Scratch::new(stage.nodes.len())),
             counts: Counts::default(),

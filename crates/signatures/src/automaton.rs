@@ -110,6 +110,38 @@ impl Trie {
         }
         trie
     }
+
+    /// The nodes breadth first, so that a state's number grows with its depth; the depth of each; and the state of each node.
+    fn breadth_first(&self) -> (Vec<u32>, Vec<u32>, Vec<u32>) {
+        let mut order = Vec::with_capacity(self.nodes.len());
+        let mut depths = Vec::with_capacity(self.nodes.len());
+        let mut rank = vec![0; self.nodes.len()];
+        let mut queue = VecDeque::from([(0u32, 0u32)]);
+        while let Some((node, depth)) = queue.pop_front() {
+            rank[node as usize] = order.len() as u32;
+            order.push(node);
+            depths.push(depth);
+            let children = self.nodes[node as usize].children.iter();
+            queue.extend(children.map(|&(_, child)| (child, depth + 1)));
+        }
+        (order, depths, rank)
+    }
+}
+
+/// A number for each byte that the patterns contain, case aside, and 0 for all others; and one more than the highest.
+fn byte_classes(patterns: &[Vec<u8>]) -> ([u8; 256], u32) {
+    let mut classes = [0u8; 256];
+    let mut columns = 1;
+    for byte in patterns.iter().flatten() {
+        let byte = byte.to_ascii_lowercase();
+        if classes[usize::from(byte)] == 0 {
+            // At most 230 bytes differ when case does not count.
+            classes[usize::from(byte)] = columns as u8;
+            classes[usize::from(byte.to_ascii_uppercase())] = columns as u8;
+            columns += 1;
+        }
+    }
+    (classes, columns)
 }
 
 impl Automaton {
@@ -117,39 +149,13 @@ impl Automaton {
     /// take more than `limit` bytes.
     pub(crate) fn new(patterns: &[Vec<u8>], limit: usize) -> Option<Self> {
         let trie = Trie::new(patterns.iter().map(Vec::as_slice));
-        let mut classes = [0u8; 256];
-        let mut columns = 1u32;
-        for byte in patterns.iter().flatten() {
-            let byte = byte.to_ascii_lowercase();
-            if classes[usize::from(byte)] == 0 {
-                // At most 230 bytes differ when case does not count.
-                classes[usize::from(byte)] = columns as u8;
-                classes[usize::from(byte.to_ascii_uppercase())] = columns as u8;
-                columns += 1;
-            }
-        }
+        let (classes, columns) = byte_classes(patterns);
         let cells = trie.nodes.len().checked_mul(columns as usize)?;
         if cells.checked_mul(4)? > limit || cells >= ENDS_HERE as usize {
             return None;
         }
 
-        // Breadth first, so that a state's number grows with its depth.
-        let mut order: Vec<u32> = Vec::with_capacity(trie.nodes.len());
-        let mut depths: Vec<u32> = Vec::with_capacity(trie.nodes.len());
-        let mut rank = vec![0u32; trie.nodes.len()];
-        let mut queue = VecDeque::from([(0u32, 0u32)]);
-        while let Some((node, depth)) = queue.pop_front() {
-            rank[node as usize] = order.len() as u32;
-            order.push(node);
-            depths.push(depth);
-            queue.extend(
-                trie.nodes[node as usize]
-                    .children
-                    .iter()
-                    .map(|&(_, child)| (child, depth + 1)),
-            );
-        }
-
+        let (order, depths, rank) = trie.breadth_first();
         let row = |state: u32| (state * columns) as usize;
         let mut table = vec![0u32; cells];
         // By state: the state of the longest proper suffix, and the patterns that end here.
@@ -203,21 +209,25 @@ impl Automaton {
             short_starts: Box::new([0; _]),
             long_starts: Box::new([0; _]),
         };
+        automaton.add_starts(patterns);
+        Some(automaton)
+    }
+
+    fn add_starts(&mut self, patterns: &[Vec<u8>]) {
         for pattern in patterns {
             let Some(&four) = pattern.first_chunk::<4>() else {
                 continue;
             };
             let four = hash(u32::from_le_bytes(four));
-            set_bit(&mut automaton.starts, four);
+            set_bit(&mut self.starts, four);
             match pattern.first_chunk::<8>() {
                 Some(&eight) => {
                     let eight = hash_eight(u64::from_le_bytes(eight));
-                    set_bit(&mut automaton.long_starts, eight);
+                    set_bit(&mut self.long_starts, eight);
                 }
-                None => set_bit(&mut automaton.short_starts, four),
+                None => set_bit(&mut self.short_starts, four),
             }
         }
-        Some(automaton)
     }
 
     /// Bytes of the table.

@@ -23,123 +23,52 @@ pub struct Classifications {
     types: BTreeMap<String, Classification>,
 }
 
-/// The class types that rule sets commonly rely on, with their usual descriptions and priorities.
-const STANDARD: [(&str, &str, u8); 42] = [
-    ("not-suspicious", "Not Suspicious Traffic", 3),
-    ("unknown", "Unknown Traffic", 3),
-    ("bad-unknown", "Potentially Bad Traffic", 2),
-    ("attempted-recon", "Attempted Information Leak", 2),
-    ("successful-recon-limited", "Information Leak", 2),
-    (
-        "successful-recon-largescale",
-        "Large Scale Information Leak",
-        2,
-    ),
-    ("attempted-dos", "Attempted Denial of Service", 2),
-    ("successful-dos", "Denial of Service", 2),
-    ("attempted-user", "Attempted User Privilege Gain", 1),
-    ("unsuccessful-user", "Unsuccessful User Privilege Gain", 1),
-    ("successful-user", "Successful User Privilege Gain", 1),
-    (
-        "attempted-admin",
-        "Attempted Administrator Privilege Gain",
-        1,
-    ),
-    (
-        "successful-admin",
-        "Successful Administrator Privilege Gain",
-        1,
-    ),
-    ("rpc-portmap-decode", "Decode of an RPC Query", 2),
-    ("shellcode-detect", "Executable code was detected", 1),
-    ("string-detect", "A suspicious string was detected", 3),
-    (
-        "suspicious-filename-detect",
-        "A suspicious filename was detected",
-        2,
-    ),
-    (
-        "suspicious-login",
-        "An attempted login using a suspicious username was detected",
-        2,
-    ),
-    ("system-call-detect", "A system call was detected", 2),
-    ("tcp-connection", "A TCP connection was detected", 4),
-    ("trojan-activity", "A Network Trojan was detected", 1),
-    (
-        "unusual-client-port-connection",
-        "A client was using an unusual port",
-        2,
-    ),
-    ("network-scan", "Detection of a Network Scan", 3),
-    (
-        "denial-of-service",
-        "Detection of a Denial of Service Attack",
-        2,
-    ),
-    (
-        "non-standard-protocol",
-        "Detection of a non-standard protocol or event",
-        2,
-    ),
-    (
-        "protocol-command-decode",
-        "Generic Protocol Command Decode",
-        3,
-    ),
-    (
-        "web-application-activity",
-        "access to a potentially vulnerable web application",
-        2,
-    ),
-    ("web-application-attack", "Web Application Attack", 1),
-    ("misc-activity", "Misc activity", 3),
-    ("misc-attack", "Misc Attack", 2),
-    ("icmp-event", "Generic ICMP event", 3),
-    (
-        "inappropriate-content",
-        "Inappropriate Content was Detected",
-        1,
-    ),
-    (
-        "policy-violation",
-        "Potential Corporate Privacy Violation",
-        1,
-    ),
-    (
-        "default-login-attempt",
-        "Attempt to login by a default username and password",
-        2,
-    ),
-    (
-        "targeted-activity",
-        "Targeted Malicious Activity was Detected",
-        1,
-    ),
-    ("exploit-kit", "Exploit Kit Activity Detected", 1),
-    (
-        "external-ip-check",
-        "Device Retrieving External IP Address Detected",
-        2,
-    ),
-    ("domain-c2", "Domain Observed Used for C2 Detected", 1),
-    ("pup-activity", "Possibly Unwanted Program Detected", 2),
-    (
-        "credential-theft",
-        "Successful Credential Theft Detected",
-        1,
-    ),
-    (
-        "social-engineering",
-        "Possible Social Engineering Attempted",
-        2,
-    ),
-    (
-        "command-and-control",
-        "Malware Command and Control Activity Detected",
-        1,
-    ),
-];
+/// The class types that rule sets commonly rely on, with their usual descriptions and priorities:
+/// a `classification.config`.
+const STANDARD: &str = "
+config classification: not-suspicious,Not Suspicious Traffic,3
+config classification: unknown,Unknown Traffic,3
+config classification: bad-unknown,Potentially Bad Traffic,2
+config classification: attempted-recon,Attempted Information Leak,2
+config classification: successful-recon-limited,Information Leak,2
+config classification: successful-recon-largescale,Large Scale Information Leak,2
+config classification: attempted-dos,Attempted Denial of Service,2
+config classification: successful-dos,Denial of Service,2
+config classification: attempted-user,Attempted User Privilege Gain,1
+config classification: unsuccessful-user,Unsuccessful User Privilege Gain,1
+config classification: successful-user,Successful User Privilege Gain,1
+config classification: attempted-admin,Attempted Administrator Privilege Gain,1
+config classification: successful-admin,Successful Administrator Privilege Gain,1
+config classification: rpc-portmap-decode,Decode of an RPC Query,2
+config classification: shellcode-detect,Executable code was detected,1
+config classification: string-detect,A suspicious string was detected,3
+config classification: suspicious-filename-detect,A suspicious filename was detected,2
+config classification: suspicious-login,An attempted login using a suspicious username was detected,2
+config classification: system-call-detect,A system call was detected,2
+config classification: tcp-connection,A TCP connection was detected,4
+config classification: trojan-activity,A Network Trojan was detected,1
+config classification: unusual-client-port-connection,A client was using an unusual port,2
+config classification: network-scan,Detection of a Network Scan,3
+config classification: denial-of-service,Detection of a Denial of Service Attack,2
+config classification: non-standard-protocol,Detection of a non-standard protocol or event,2
+config classification: protocol-command-decode,Generic Protocol Command Decode,3
+config classification: web-application-activity,access to a potentially vulnerable web application,2
+config classification: web-application-attack,Web Application Attack,1
+config classification: misc-activity,Misc activity,3
+config classification: misc-attack,Misc Attack,2
+config classification: icmp-event,Generic ICMP event,3
+config classification: inappropriate-content,Inappropriate Content was Detected,1
+config classification: policy-violation,Potential Corporate Privacy Violation,1
+config classification: default-login-attempt,Attempt to login by a default username and password,2
+config classification: targeted-activity,Targeted Malicious Activity was Detected,1
+config classification: exploit-kit,Exploit Kit Activity Detected,1
+config classification: external-ip-check,Device Retrieving External IP Address Detected,2
+config classification: domain-c2,Domain Observed Used for C2 Detected,1
+config classification: pup-activity,Possibly Unwanted Program Detected,2
+config classification: credential-theft,Successful Credential Theft Detected,1
+config classification: social-engineering,Possible Social Engineering Attempted,2
+config classification: command-and-control,Malware Command and Control Activity Detected,1
+";
 
 impl Classifications {
     /// No class types: every rule without a `priority` has [`DEFAULT_PRIORITY`].
@@ -149,11 +78,7 @@ impl Classifications {
 
     /// The class types that rule sets commonly rely on.
     pub fn standard() -> Self {
-        let mut all = Classifications::none();
-        for (name, description, priority) in STANDARD {
-            all.insert(name, description, priority);
-        }
-        all
+        Classifications::parse(STANDARD).unwrap_or_default()
     }
 
     /// Reads a `classification.config`: lines of `config classification: NAME,DESCRIPTION,PRIORITY`,
@@ -214,6 +139,11 @@ impl Classifications {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn all_standard_types_are_read() {
+        assert_eq!(Classifications::parse(STANDARD).unwrap().types.len(), 42);
+    }
 
     #[test]
     fn reads_a_classification_file() {

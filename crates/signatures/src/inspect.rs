@@ -118,19 +118,7 @@ impl RuleSet {
         on_alert: &mut impl FnMut(&Alert<'_>),
     ) -> Inspection {
         bits.adopt(self.generation());
-        scratch.candidates.begin(self.rules.len());
-        // Stream offset of the first new byte.
-        let mut new_from = 0;
-        if let Some(bytes) = subject.stream {
-            let index = bytes.new_from.min(bytes.window.len());
-            new_from = bytes.offset.saturating_add(index as u64);
-            self.scan_stream(subject.flow, state, bytes, index, scratch);
-        }
-        if let Some(packet) = subject.packet {
-            self.scan_packet(packet, scratch);
-        }
-        scratch.candidates.sort();
-
+        let new_from = self.collect_candidates(subject, state, scratch);
         let mut inspection = Inspection::default();
         let mut place = 0;
         while let Some((number, sources, hit)) = scratch.candidates.get(place) {
@@ -186,6 +174,27 @@ impl RuleSet {
             state.pending = Default::default();
         }
         inspection
+    }
+
+    /// Collects the rules to be tried; gives the stream offset of the first new byte.
+    fn collect_candidates(
+        &self,
+        subject: &Subject<'_>,
+        state: &mut StreamState,
+        scratch: &mut Scratch,
+    ) -> u64 {
+        scratch.candidates.begin(self.rules.len());
+        let mut new_from = 0;
+        if let Some(bytes) = subject.stream {
+            let index = bytes.new_from.min(bytes.window.len());
+            new_from = bytes.offset.saturating_add(index as u64);
+            self.scan_stream(subject.flow, state, bytes, index, scratch);
+        }
+        if let Some(packet) = subject.packet {
+            self.scan_packet(packet, scratch);
+        }
+        scratch.candidates.sort();
+        new_from
     }
 
     /// Collects the rules to be tried on a stream.

@@ -61,21 +61,40 @@ pub(crate) fn parse_bytes(text: &str, span: Span) -> Result<(bool, Vec<u8>), Fau
     if negated {
         span = Span::new(span.start + 1, span.end).trim(text);
     }
-    if !span.of(text).is_empty() && span.of(text).starts_with('"') {
-        let written = span.of(text);
-        if let Some(close) = closing_quote(written)
-            && written
-                .get(close + 1..)
-                .is_some_and(|rest| rest.trim_start().starts_with(','))
-        {
-            return Err(Fault::new(
-                Span::new(span.start + close + 1, span.end),
-                "modifiers inside `content` are not supported",
-            )
-            .help("write each modifier as an option of its own: `content:\"abc\"; nocase;`"));
-        }
+    check_modifiers(text, span)?;
+    let bytes = quoted_bytes(text, unquote(text, span, "content")?)?;
+    if bytes.is_empty() {
+        return Err(Fault::new(span, "`content` is empty"));
     }
-    let inner = unquote(text, span, "content")?;
+    if bytes.len() > LONGEST {
+        return Err(Fault::new(
+            span,
+            format!("`content` has more than {LONGEST} bytes"),
+        ));
+    }
+    Ok((negated, bytes))
+}
+
+/// Refuses modifiers behind the closing quote.
+fn check_modifiers(text: &str, span: Span) -> Result<(), Fault> {
+    let written = span.of(text);
+    if written.starts_with('"')
+        && let Some(close) = closing_quote(written)
+        && written
+            .get(close + 1..)
+            .is_some_and(|rest| rest.trim_start().starts_with(','))
+    {
+        return Err(Fault::new(
+            Span::new(span.start + close + 1, span.end),
+            "modifiers inside `content` are not supported",
+        )
+        .help("write each modifier as an option of its own: `content:\"abc\"; nocase;`"));
+    }
+    Ok(())
+}
+
+/// The bytes that the inside of the quotes stands for.
+fn quoted_bytes(text: &str, inner: Span) -> Result<Vec<u8>, Fault> {
     let mut bytes = Vec::with_capacity(inner.end - inner.start);
     // Inside `|...|`: where it was opened, and the first digit of a pair.
     let mut hex: Option<(usize, Option<u8>)> = None;
@@ -130,16 +149,7 @@ pub(crate) fn parse_bytes(text: &str, span: Span) -> Result<(bool, Vec<u8>), Fau
                 .help("a `|` that is a byte of its own is written `|7c|`"),
         );
     }
-    if bytes.is_empty() {
-        return Err(Fault::new(span, "`content` is empty"));
-    }
-    if bytes.len() > LONGEST {
-        return Err(Fault::new(
-            span,
-            format!("`content` has more than {LONGEST} bytes"),
-        ));
-    }
-    Ok((negated, bytes))
+    Ok(bytes)
 }
 
 /// The longest content, in bytes.

@@ -46,6 +46,18 @@ impl Part {
         matches!(self.place, Place::Relative { distance, .. } if distance < 0)
     }
 
+    /// True if it has to be, or must not be, within some bytes of the content before it.
+    fn is_bounded(&self) -> bool {
+        self.negated
+            || matches!(
+                self.place,
+                Place::Relative {
+                    within: Some(_),
+                    ..
+                }
+            )
+    }
+
     /// Whether, when more bytes may follow, the content may yet be found before `limit`. With `endswith`
     /// that is so even if all bytes before the limit are there, since it takes the end of the message.
     fn may_end_later<T: Ord>(&self, limit: T, data_end: T) -> bool {
@@ -377,70 +389,28 @@ fn find_chain(
             absence |= part.bit;
         }
         // The first end is as good as all of them unless a later content is bounded by it.
-        let bounds_next = chain.get(number + 1).is_some_and(|next| {
-            next.negated
-                || matches!(
-                    next.place,
-                    Place::Relative {
-                        within: Some(_),
-                        ..
-                    }
-                )
-        });
-        let wanted = if bounds_next {
-            Wanted::All
-        } else if number + 1 < chain.len() {
-            Wanted::First
-        } else {
-            Wanted::New {
+        let wanted = match chain.get(number + 1) {
+            Some(next) if next.is_bounded() => Wanted::All,
+            Some(_) => Wanted::First,
+            None => Wanted::New {
                 old: !setting.only_chain || looks_back,
-            }
+            },
         };
+        let (current, next) = (&ends.current, &mut ends.next);
         let truncated = match part.place {
             Place::Absolute { from, to } => {
-                let mut from = from.max(hay.from);
-                if part.is_fast && hay.fresh >= hay.base {
-                    // Occurrences before were dealt with when they were new.
-                    from = from.max(
-                        hay.fresh
-                            .saturating_add(1)
-                            .saturating_sub(part.needle.len() as u64),
-                    );
-                }
                 if hay.more && to.is_none_or(|to| part.may_end_later(to, hay.end())) {
                     open |= part.bit;
                 }
-                let (low, high) = (hay.index(from), to.map_or(usize::MAX, |to| hay.index(to)));
-                // Bytes before the buffer are lost; a place that begins there is searched from the buffer's start.
-                if to.is_some_and(|to| to <= hay.base) {
-                    false
-                } else {
-                    collect(part, hay, (low, high), wanted, &mut ends.next)
-                }
+                collect_absolute(part, hay, (from, to), wanted, next)
             }
             Place::Relative { distance, within } if part.negated => {
-                keep_absent(
-                    part,
-                    hay,
-                    distance,
-                    within,
-                    &mut open,
-                    &ends.current,
-                    &mut ends.next,
-                );
+                keep_absent(part, hay, distance, within, &mut open, current, next);
                 false
             }
             Place::Relative { distance, within } => {
                 let place = (distance, within);
-                follow(
-                    part,
-                    hay,
-                    place,
-                    wanted,
-                    &mut open,
-                    &ends.current,
-                    &mut ends.next,
-                )
+                follow(part, hay, place, wanted, &mut open, current, next)
             }
         };
         ends.truncated += u64::from(truncated);
@@ -455,13 +425,17 @@ fn find_chain(
             open &= absence;
         }
         if ends.current.is_empty() {
-            return if open == 0 {
-                ChainOutcome::Never
-            } else {
-                ChainOutcome::Open(open)
+            return match open {
+                0 => ChainOutcome::Never,
+                open => ChainOutcome::Open(open),
             };
         }
     }
+    outcome(ends, hay, looks_back)
+}
+
+/// The outcome of a chain whose last content ends at `ends.current`.
+fn outcome(ends: &Ends, hay: &Haystack<'_>, looks_back: bool) -> ChainOutcome {
     let Some(&first) = ends.current.first() else {
         return ChainOutcome::Never;
     };
@@ -473,6 +447,28 @@ fn find_chain(
         new = Some(hay.fresh.saturating_add(1).min(hay.end()));
     }
     ChainOutcome::Found(first, new)
+}
+
+/// [`collect`] between two offsets of the message.
+fn collect_absolute(
+    part: &Part,
+    hay: &Haystack<'_>,
+    (from, to): (u64, Option<u64>),
+    wanted: Wanted,
+    into: &mut Vec<u32>,
+) -> bool {
+    // Bytes before the buffer are lost; a place that begins there is searched from the buffer's start.
+    if to.is_some_and(|to| to <= hay.base) {
+        return false;
+    }
+    let mut from = from.max(hay.from);
+    if part.is_fast && hay.fresh >= hay.base {
+        // Occurrences before were dealt with when they were new.
+        let new = hay.fresh.saturating_add(1);
+        from = from.max(new.saturating_sub(part.needle.len() as u64));
+    }
+    let (low, high) = (hay.index(from), to.map_or(usize::MAX, |to| hay.index(to)));
+    collect(part, hay, (low, high), wanted, into)
 }
 
 /// Adds the ends of occurrences between `low` and `high` to `into`; true when it got full.

@@ -1,15 +1,12 @@
 //! A rule's options: which ones are supported, and the rule they make up.
 
-use crate::compare::{Compare, parse_number};
 use crate::content_options::{apply_content_modifier, check_contents};
 use crate::error::{Fault, Span};
 use crate::header::Header;
 use crate::literal::{parse_bytes, parse_string};
-use crate::packet_options::{parse_ip_option, parse_ip_protocol, parse_tcp_flags};
+use crate::packet_options::{number, packet_test};
 use crate::raw_option::RawOption;
-use crate::rule::{
-    Content, Direction, FlowCondition, FlowbitKind, FlowbitOperation, PacketTest, Rule, Target,
-};
+use crate::rule::{Content, Direction, FlowCondition, FlowbitKind, FlowbitOperation, Rule, Target};
 
 /// The keywords that [`build`] knows.
 const SUPPORTED: [&str; 46] = [
@@ -66,14 +63,56 @@ pub(crate) fn is_supported(keyword: &str) -> bool {
     SUPPORTED.contains(&keyword)
 }
 
-/// Reads the options of a rule, all of which are supported, and gives the rule and the place of its `sid`.
+/// Reads the options of a rule, all of which are supported. Returns the rule and the place of its `sid`.
 pub(crate) fn build(
     text: &str,
     options: &[RawOption],
     header: Header,
     line: usize,
 ) -> Result<(Rule, Span), Fault> {
-    let mut rule = Rule {
+    let mut builder = Builder {
+        text,
+        rule: without_options(text, header, line),
+        content_spans: Vec::new(),
+        sid_span: None,
+    };
+    let mut seen: Vec<&str> = Vec::new();
+    for option in options {
+        let keyword = option.keyword.as_str();
+        if is_single(keyword) {
+            if seen.contains(&keyword) {
+                return Err(Fault::new(
+                    option.name,
+                    format!("`{keyword}` is given twice"),
+                ));
+            }
+            seen.push(keyword);
+        }
+        check_value_presence(text, option)?;
+        match packet_test(text, option)? {
+            Some(test) => builder.rule.tests.push(test),
+            None => builder.apply(option)?,
+        }
+    }
+    let Builder {
+        rule,
+        content_spans,
+        sid_span,
+        ..
+    } = builder;
+    let Some(sid_span) = sid_span else {
+        let at = Span::new(0, text.len()).trim(text);
+        return Err(
+            Fault::new(at, "the rule has no `sid`").help("give each rule a number: `sid:1000001;`")
+        );
+    };
+    check_contents(&rule.contents, &content_spans)?;
+    check_surface(&rule, options)?;
+    Ok((rule, sid_span))
+}
+
+fn without_options(text: &str, header: Header, line: usize) -> Rule {
+    Rule {
         action: header.action,
         protocol: header.protocol,
         source: header.source,
@@ -97,79 +136,48 @@ pub(crate) fn build(
         tests: Vec::new(),
         line,
         text: text.trim().to_string(),
-    };
-    let mut content_spans: Vec<Span> = Vec::new();
-    let mut seen: Vec<&str> = Vec::new();
-    let mut sid_span = None;
-    for option in options {
+    }
+}
+
+struct Builder<'a> {
+    text: &'a str,
+    rule: Rule,
+    /// Places of `rule.contents`.
+    content_spans: Vec<Span>,
+    sid_span: Option<Span>,
+}
+
+impl Builder<'_> {
+    /// Applies an option that is no condition on packets.
+    fn apply(&mut self, option: &RawOption) -> Result<(), Fault> {
+        let (text, rule) = (self.text, &mut self.rule);
         let keyword = option.keyword.as_str();
-        if is_single(keyword) {
-            if seen.contains(&keyword) {
-                return Err(Fault::new(
-                    option.name,
-                    format!("`{keyword}` is given twice"),
-                ));
-            }
-            seen.push(keyword);
-        }
-        check_value_presence(text, option)?;
         let written = option.value.of(text);
-        let number = |max: u32| {
-            parse_number(written, max).map_err(|reason| {
-                Fault::new(option.value, format!("the value of `{keyword}`: {reason}"))
-            })
-        };
-        let compare = |max: u32| {
-            Compare::parse(written, max).map_err(|reason| {
-                Fault::new(option.value, format!("the value of `{keyword}`: {reason}"))
-            })
-        };
         match keyword {
             "msg" => rule.message = parse_string(text, option.value, "msg")?,
             "sid" => {
-                rule.sid = number(u32::MAX)?;
+                rule.sid = number(text, option, u32::MAX)?;
                 if rule.sid == 0 {
                     return Err(Fault::new(option.value, "`sid` must be at least 1"));
                 }
-                sid_span = Some(Span::new(option.name.start, option.value.end));
+                self.sid_span = Some(Span::new(option.name.start, option.value.end));
             }
-            "gid" => rule.gid = number(u32::MAX)?,
-            "rev" => rule.rev = number(u32::MAX)?,
+            "gid" => rule.gid = number(text, option, u32::MAX)?,
+            "rev" => rule.rev = number(text, option, u32::MAX)?,
             "classtype" => rule.classtype = Some(written.to_string()),
-            "priority" => match number(255)? {
+            "priority" => match number(text, option, 255)? {
                 0 => return Err(Fault::new(option.value, "`priority` must be at least 1")),
                 // At most 255 by the line above.
                 priority => rule.priority = Some(priority as u8),
             },
-            "reference" => {
-                let Some((system, id)) = written.split_once(',') else {
-                    return Err(
-                        Fault::new(option.value, "`reference` needs a system and an id")
-                            .help("write `reference:url,www.example.org`"),
-                    );
-                };
-                rule.references
-                    .push((system.trim().to_string(), id.trim().to_string()));
-            }
+            "reference" => rule.references.push(parse_reference(written, option)?),
             "metadata" => rule.metadata.extend(
                 written
                     .split(',')
                     .map(|part| part.trim().to_string())
                     .filter(|part| !part.is_empty()),
             ),
-            "target" => {
-                rule.target = Some(match written {
-                    "src_ip" => Target::Source,
-                    "dest_ip" => Target::Destination,
-                    _ => {
-                        return Err(Fault::new(
-                            option.value,
-                            format!("unknown target `{written}`"),
-                        )
-                        .help("targets are src_ip and dest_ip"));
-                    }
-                });
-            }
+            "target" => rule.target = Some(parse_target(written, option)?),
             "flow" => rule.flow = parse_flow(text, option.value)?,
             "flowbits" => match parse_flowbits(text, option.value)? {
                 Some(operation) => rule.flowbits.push(operation),
@@ -183,7 +191,8 @@ pub(crate) fn build(
                     negated,
                     ..Content::default()
                 });
-                content_spans.push(Span::new(option.name.start, option.value.end));
+                self.content_spans
+                    .push(Span::new(option.name.start, option.value.end));
             }
             "nocase" | "offset" | "depth" | "distance" | "within" | "fast_pattern"
             | "startswith" | "endswith" | "rawbytes" => {
@@ -195,64 +204,37 @@ pub(crate) fn build(
                 };
                 apply_content_modifier(text, option, content)?;
             }
-            "dsize" => rule.tests.push(PacketTest::PayloadSize(compare(65_535)?)),
-            "flags" | "tcp.flags" => rule.tests.push(parse_tcp_flags(text, option.value)?),
-            "itype" | "icmp.itype" => rule.tests.push(PacketTest::IcmpType(compare(255)?)),
-            "icode" | "icmp.icode" => rule.tests.push(PacketTest::IcmpCode(compare(255)?)),
-            "icmp_id" | "icmp.id" => {
-                let value = quoted_number(text, option)?;
-                rule.tests.push(PacketTest::IcmpId(value));
-            }
-            "icmp_seq" | "icmp.seq" => {
-                let value = quoted_number(text, option)?;
-                rule.tests.push(PacketTest::IcmpSequence(value));
-            }
-            "ipopts" | "ip.ipopts" => {
-                rule.tests
-                    .push(PacketTest::IpOption(parse_ip_option(text, option.value)?));
-            }
-            "ttl" | "ip.ttl" => rule.tests.push(PacketTest::Ttl(compare(255)?)),
-            "ip_proto" => rule.tests.push(PacketTest::IpProtocol(parse_ip_protocol(
-                text,
-                option.value,
-            )?)),
-            // At most 65535, so that the number fits.
-            "id" | "ip.id" => rule.tests.push(PacketTest::IpId(number(65_535)? as u16)),
-            "seq" | "tcp.seq" => rule.tests.push(PacketTest::TcpSequence(number(u32::MAX)?)),
-            "ack" | "tcp.ack" => rule
-                .tests
-                .push(PacketTest::TcpAcknowledgement(number(u32::MAX)?)),
-            "window" | "tcp.window" => {
-                let (negated, digits) = match written.strip_prefix('!') {
-                    Some(digits) => (true, digits),
-                    None => (false, written),
-                };
-                let value = parse_number(digits, 65_535).map_err(|reason| {
-                    Fault::new(option.value, format!("the value of `{keyword}`: {reason}"))
-                })?;
-                rule.tests.push(PacketTest::TcpWindow {
-                    value: value as u16,
-                    negated,
-                });
-            }
             other => {
-                // `is_supported` lets only the keywords above through.
+                // `is_supported` lets only the keywords above and those of `packet_test` through.
                 return Err(Fault::new(
                     option.name,
                     format!("unsupported keyword `{other}`"),
                 ));
             }
         }
+        Ok(())
     }
-    let Some(sid_span) = sid_span else {
-        let at = Span::new(0, text.len()).trim(text);
+}
+
+fn parse_reference(written: &str, option: &RawOption) -> Result<(String, String), Fault> {
+    let Some((system, id)) = written.split_once(',') else {
         return Err(
-            Fault::new(at, "the rule has no `sid`").help("give each rule a number: `sid:1000001;`")
+            Fault::new(option.value, "`reference` needs a system and an id")
+                .help("write `reference:url,www.example.org`"),
         );
     };
-    check_contents(&rule.contents, &content_spans)?;
-    check_surface(&rule, options)?;
-    Ok((rule, sid_span))
+    Ok((system.trim().to_string(), id.trim().to_string()))
+}
+
+fn parse_target(written: &str, option: &RawOption) -> Result<Target, Fault> {
+    match written {
+        "src_ip" => Ok(Target::Source),
+        "dest_ip" => Ok(Target::Destination),
+        _ => Err(
+            Fault::new(option.value, format!("unknown target `{written}`"))
+                .help("targets are src_ip and dest_ip"),
+        ),
+    }
 }
 
 /// Keywords of which a rule has at most one.
@@ -324,22 +306,6 @@ fn is_packet_keyword(keyword: &str) -> bool {
     ) || keyword.starts_with("tcp.")
         || keyword.starts_with("ip.")
         || keyword.starts_with("icmp.")
-}
-
-fn quoted_number(text: &str, option: &RawOption) -> Result<u16, Fault> {
-    let written = option.value.of(text);
-    let bare = written
-        .strip_prefix('"')
-        .and_then(|rest| rest.strip_suffix('"'))
-        .unwrap_or(written);
-    match parse_number(bare, 65_535) {
-        // At most 65535, so that the number fits.
-        Ok(number) => Ok(number as u16),
-        Err(reason) => Err(Fault::new(
-            option.value,
-            format!("the value of `{}`: {reason}", option.keyword),
-        )),
-    }
 }
 
 /// The parts of a value between commas, each with its place.

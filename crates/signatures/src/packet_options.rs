@@ -1,8 +1,66 @@
 //! Values of the keywords that look at header fields.
 
-use crate::compare::Compare;
+use crate::compare::{Compare, parse_number};
 use crate::error::{Fault, Span};
+use crate::raw_option::RawOption;
 use crate::rule::{FlagsMode, IpOption, PacketTest};
+
+/// The condition on packets that an option states, if it states one.
+pub(crate) fn packet_test(text: &str, option: &RawOption) -> Result<Option<PacketTest>, Fault> {
+    let value = option.value;
+    let compare =
+        |max: u32| Compare::parse(value.of(text), max).map_err(|reason| bad_value(option, &reason));
+    Ok(Some(match option.keyword.as_str() {
+        "dsize" => PacketTest::PayloadSize(compare(65_535)?),
+        "flags" | "tcp.flags" => parse_tcp_flags(text, value)?,
+        "itype" | "icmp.itype" => PacketTest::IcmpType(compare(255)?),
+        "icode" | "icmp.icode" => PacketTest::IcmpCode(compare(255)?),
+        "icmp_id" | "icmp.id" => PacketTest::IcmpId(quoted_number(text, option)?),
+        "icmp_seq" | "icmp.seq" => PacketTest::IcmpSequence(quoted_number(text, option)?),
+        "ipopts" | "ip.ipopts" => PacketTest::IpOption(parse_ip_option(text, value)?),
+        "ttl" | "ip.ttl" => PacketTest::Ttl(compare(255)?),
+        "ip_proto" => PacketTest::IpProtocol(parse_ip_protocol(text, value)?),
+        // At most 65535, so that the number fits.
+        "id" | "ip.id" => PacketTest::IpId(number(text, option, 65_535)? as u16),
+        "seq" | "tcp.seq" => PacketTest::TcpSequence(number(text, option, u32::MAX)?),
+        "ack" | "tcp.ack" => PacketTest::TcpAcknowledgement(number(text, option, u32::MAX)?),
+        "window" | "tcp.window" => {
+            let written = value.of(text);
+            let digits = written.strip_prefix('!');
+            let number = parse_number(digits.unwrap_or(written), 65_535)
+                .map_err(|reason| bad_value(option, &reason))?;
+            PacketTest::TcpWindow {
+                value: number as u16,
+                negated: digits.is_some(),
+            }
+        }
+        _ => return Ok(None),
+    }))
+}
+
+/// The number that is an option's value, at most `max`.
+pub(crate) fn number(text: &str, option: &RawOption, max: u32) -> Result<u32, Fault> {
+    parse_number(option.value.of(text), max).map_err(|reason| bad_value(option, &reason))
+}
+
+fn quoted_number(text: &str, option: &RawOption) -> Result<u16, Fault> {
+    let written = option.value.of(text);
+    let bare = written
+        .strip_prefix('"')
+        .and_then(|rest| rest.strip_suffix('"'))
+        .unwrap_or(written);
+    // At most 65535, so that the number fits.
+    parse_number(bare, 65_535)
+        .map(|number| number as u16)
+        .map_err(|reason| bad_value(option, &reason))
+}
+
+fn bad_value(option: &RawOption, reason: &str) -> Fault {
+    Fault::new(
+        option.value,
+        format!("the value of `{}`: {reason}", option.keyword),
+    )
+}
 
 /// The flag a letter stands for in the low byte of TCP's flags (RFC 9293 §3.1).
 fn flag(letter: u8) -> Option<u8> {

@@ -116,6 +116,21 @@ pub(crate) enum Group {
     Datagram = 2,
 }
 
+impl Compiled {
+    /// True if the prefilter of the group looks for the rule's fast pattern.
+    fn belongs_to(&self, group: Group) -> bool {
+        let protocol = self.rule.protocol;
+        match group {
+            Group::Stream => protocol.covers(Some(TCP)) && self.in_streams,
+            Group::TcpPacket => protocol.covers(Some(TCP)) && self.in_packets,
+            Group::Datagram => {
+                let tcp = [Protocol::Tcp, Protocol::TcpPacket, Protocol::TcpStream];
+                !tcp.contains(&protocol) && !self.stream_only
+            }
+        }
+    }
+}
+
 const GROUPS: [Group; 3] = [Group::Stream, Group::TcpPacket, Group::Datagram];
 
 /// A compiled set of rules; see [the crate's documentation](crate) for what it does.
@@ -145,6 +160,15 @@ impl Protocol {
             Protocol::Icmpv4 => protocol == Some(ICMP),
             Protocol::Icmpv6 => protocol == Some(ICMPV6),
             Protocol::Sctp => protocol == Some(SCTP),
+        }
+    }
+}
+
+/// Puts a value into the lists of these directions.
+fn push_each<T: Clone>(lists: &mut [Vec<T>; 2], directions: [bool; 2], value: &T) {
+    for (list, wanted) in lists.iter_mut().zip(directions) {
+        if wanted {
+            list.push(value.clone());
         }
     }
 }
@@ -193,35 +217,15 @@ impl RuleSet {
                     .then_some((&rule.rule.source_ports, &rule.rule.destination_ports));
                 unfiltered.add(number, |known| protocol.covers(known), directions, ports);
                 if !rule.rule.contents.is_empty() && rule.in_streams && protocol.covers(Some(TCP)) {
-                    for (list, _) in at_message_end
-                        .iter_mut()
-                        .zip(directions)
-                        .filter(|(_, on)| *on)
-                    {
-                        list.push(number);
-                    }
+                    push_each(&mut at_message_end, directions, &number);
                 }
                 continue;
             };
-            let covers_tcp = protocol.covers(Some(TCP));
-            let covers_other = protocol != Protocol::Tcp
-                && protocol != Protocol::TcpPacket
-                && protocol != Protocol::TcpStream
-                && !rule.stream_only;
             for group in GROUPS {
-                let wanted = match group {
-                    Group::Stream => covers_tcp && rule.in_streams,
-                    Group::TcpPacket => covers_tcp && rule.in_packets,
-                    Group::Datagram => covers_other,
-                };
-                if wanted && let Some(by_direction) = parts.get_mut(group as usize) {
-                    for (list, _) in by_direction
-                        .iter_mut()
-                        .zip(directions)
-                        .filter(|(_, on)| *on)
-                    {
-                        list.push(part.clone());
-                    }
+                if rule.belongs_to(group)
+                    && let Some(by_direction) = parts.get_mut(group as usize)
+                {
+                    push_each(by_direction, directions, &part);
                 }
             }
         }

@@ -184,9 +184,10 @@ impl NetworkFunction for AssetMonitor {
         ] {
             shown.flag(name, state.done & bit != 0);
         }
+        let [to_server, to_client] = state.looks;
         shown
-            .number("looks_to_server", state.looks[0])
-            .number("looks_to_client", state.looks[1]);
+            .number("looks_to_server", to_server)
+            .number("looks_to_client", to_client);
     }
 
     fn process(

@@ -5,7 +5,7 @@ use std::net::IpAddr;
 use schemars::JsonSchema;
 use serde::Deserialize;
 use weir_nf::SettingsError;
-use weir_nf::packet::{Packet, Prefixes};
+use weir_nf::packet::{ByteSet, Packet, Prefixes};
 
 use crate::rewrite;
 use crate::words::Words;
@@ -73,11 +73,7 @@ impl Fields {
             ports: headers.ports(packet.bytes()),
             protocol: headers.proto,
             dscp,
-            vlan: if headers.vlans == 0 {
-                0
-            } else {
-                headers.vlan[0]
-            },
+            vlan: headers.outer_vlan().unwrap_or(0),
             network,
         }
     }
@@ -125,8 +121,8 @@ impl Ranges {
 /// An entry.
 #[derive(Clone, Debug)]
 pub(crate) struct Matcher {
-    /// Bit per protocol; `None` for no condition.
-    protocols: Option<[u64; 4]>,
+    /// `None` for no condition.
+    protocols: Option<ByteSet>,
     from: Prefixes,
     to: Prefixes,
     from_port: Ranges,
@@ -160,10 +156,7 @@ impl Matcher {
     pub(crate) fn meets(&self, fields: &Fields) -> bool {
         // A packet that is not IP has no code point, though the field is 0.
         let dscp = (fields.network != OTHER).then_some(u16::from(fields.dscp));
-        let protocol = |set: &[u64; 4]| {
-            let bit = set[usize::from(fields.protocol >> 6)] >> (fields.protocol & 63);
-            fields.network != OTHER && bit & 1 != 0
-        };
+        let protocol = |set: &ByteSet| fields.network != OTHER && set.contains(fields.protocol);
         self.network & fields.network != 0
             && self.protocols.as_ref().is_none_or(protocol)
             && self.to_port.allow(fields.ports.map(|ports| ports.1))
@@ -185,7 +178,7 @@ fn prefixes(path: &str, words: &Words) -> Result<Prefixes, SettingsError> {
     Prefixes::parse(words.iter()).map_err(|message| SettingsError::new(path, message))
 }
 
-fn protocols(path: &str, words: &Words) -> Result<Option<[u64; 4]>, SettingsError> {
+fn protocols(path: &str, words: &Words) -> Result<Option<ByteSet>, SettingsError> {
     const NAMES: [(&str, u8); 7] = [
         ("tcp", 6),
         ("udp", 17),
@@ -198,7 +191,7 @@ fn protocols(path: &str, words: &Words) -> Result<Option<[u64; 4]>, SettingsErro
     if words.is_empty() {
         return Ok(None);
     }
-    let mut set = [0u64; 4];
+    let mut set = ByteSet::default();
     for word in words.iter() {
         let named = NAMES.iter().find(|(name, _)| *name == word);
         let Some(number) = named.map(|known| known.1).or_else(|| word.parse().ok()) else {
@@ -207,7 +200,7 @@ fn protocols(path: &str, words: &Words) -> Result<Option<[u64; 4]>, SettingsErro
                     .help("write tcp, udp, sctp, icmp, icmpv6, gre, esp, or a number to 255"),
             );
         };
-        set[usize::from(number >> 6)] |= 1 << (number & 63);
+        set.insert(number);
     }
     Ok(Some(set))
 }

@@ -61,11 +61,7 @@ pub(super) fn packet_facts(packet: &Packet<'_>) -> Facts {
             .copied()
             .filter(|_| whole && (headers.is_icmp() || headers.is_icmpv6())),
         tcp_flags: (headers.is_tcp() && whole).then_some(headers.tcp_flags),
-        vlan: if headers.vlans == 0 {
-            0
-        } else {
-            headers.vlan[0]
-        },
+        vlan: headers.outer_vlan().unwrap_or(0),
         ethertype: headers.ethertype,
         macs,
     }

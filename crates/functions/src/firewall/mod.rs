@@ -11,7 +11,7 @@ mod tests;
 
 use schemars::JsonSchema;
 use serde::Deserialize;
-use weir_nf::packet::{HeaderFlags, tcp};
+use weir_nf::packet::{ByteSet, HeaderFlags, tcp};
 use weir_nf::prelude::*;
 use weir_nf::tcp_seen;
 
@@ -123,8 +123,8 @@ pub struct Firewall {
     rules: Vec<Compiled>,
     /// Rules that ask for what differs from packet to packet: indexes.
     per_packet: Vec<u16>,
-    /// Bit per value of TCP's flags: some rule of `per_packet` may want it.
-    wanted_flags: [u64; 4],
+    /// Values of TCP's flags that some rule of `per_packet` may want.
+    wanted_flags: ByteSet,
     /// Headers of packets that must be looked at beyond their flow's verdict.
     special: HeaderFlags,
     generation: u32,
@@ -307,9 +307,8 @@ impl Firewall {
     #[inline(always)]
     fn wants(&self, packet: &Packet<'_>) -> bool {
         let headers = packet.headers();
-        let tcp = usize::from(headers.tcp_flags);
         headers.flags.intersects(self.special)
-            || headers.is_tcp() && self.wanted_flags[tcp / 64] >> (tcp % 64) & 1 == 1
+            || headers.is_tcp() && self.wanted_flags.contains(headers.tcp_flags)
     }
 
     /// Any packet: of a flow that is refused or was decided by older rules, or one that rules may
@@ -510,13 +509,13 @@ impl NetworkFunction for Firewall {
         if rules.iter().any(Compiled::asks_icmp) {
             special |= HeaderFlags::ICMP | HeaderFlags::ICMPV6;
         }
-        let mut wanted_flags = [0u64; 4];
         let resets = settings.resets == Resets::Drop || rules.iter().any(Compiled::asks_invalid);
-        for flags in 0..=255u8 {
-            let wanted = resets && flags & tcp::flag::RST != 0
-                || rules.iter().any(|rule| rule.may_meet_flags(flags));
-            wanted_flags[usize::from(flags) / 64] |= u64::from(wanted) << (flags % 64);
-        }
+        let wanted_flags = (0..=255)
+            .filter(|&flags| {
+                resets && flags & tcp::flag::RST != 0
+                    || rules.iter().any(|rule| rule.may_meet_flags(flags))
+            })
+            .collect();
         let per_packet = rules
             .iter()
             .enumerate()

@@ -5,6 +5,7 @@ use std::net::IpAddr;
 
 use weir_nf::Context;
 use weir_nf::packet::checksum::Sum;
+use weir_nf::packet::protocol::ip;
 use weir_nf::packet::{HeaderFlags, LinkType, Packet};
 
 use crate::rewrite;
@@ -63,49 +64,23 @@ fn send(packet: &Packet<'_>, cx: &mut Context<'_>) -> Option<()> {
             to.swap_with_slice(from);
         }
     }
-    let (ip, transport) = room.get_mut(l3..)?.split_at_mut_checked(ip_len)?;
-    let proto = if headers.is_tcp() {
-        6
-    } else if headers.is_ipv4() {
-        1
-    } else {
-        58
+    let (header, transport) = room.get_mut(l3..)?.split_at_mut_checked(ip_len)?;
+    let proto = match (headers.is_tcp(), headers.is_ipv4()) {
+        (true, _) => ip::TCP,
+        (false, true) => ip::ICMP,
+        (false, false) => ip::ICMPV6,
     };
-    let mut sum = Sum::new();
-    match (source, destination) {
-        (IpAddr::V4(source), IpAddr::V4(destination)) => {
-            let ip = ip.first_chunk_mut::<20>()?;
-            ip[0] = 0x45;
-            ip[2..4].copy_from_slice(&((20 + transport_len) as u16).to_be_bytes());
-            ip[6] = 0x40;
-            ip[8] = 64;
-            ip[9] = proto;
-            ip[12..16].copy_from_slice(&destination.octets());
-            ip[16..20].copy_from_slice(&source.octets());
-            let check = Sum::new().bytes(ip).checksum();
-            ip[10..12].copy_from_slice(&check.to_be_bytes());
-            if proto == 6 {
-                sum = sum.pseudo_ipv4(destination, source, proto, 20);
-            }
-        }
-        (IpAddr::V6(source), IpAddr::V6(destination)) => {
-            let ip = ip.first_chunk_mut::<40>()?;
-            ip[0] = 0x60;
-            ip[4..6].copy_from_slice(&(transport_len as u16).to_be_bytes());
-            ip[6] = proto;
-            ip[7] = 64;
-            ip[8..24].copy_from_slice(&destination.octets());
-            ip[24..40].copy_from_slice(&source.octets());
-            sum = sum.pseudo_ipv6(destination, source, proto, transport_len as u32);
-        }
-        _ => return None,
-    }
-    let at = if proto == 6 {
+    // The answer goes the other way.
+    let sum = write_ip(header, destination, source, proto, transport_len as u16)?;
+    let at = if headers.is_tcp() {
         reset(packet, transport.first_chunk_mut::<20>()?)?;
         16
     } else {
         let (head, body) = transport.split_first_chunk_mut::<8>()?;
-        (head[0], head[1]) = if proto == 1 { (3, 13) } else { (1, 1) };
+        (head[0], head[1]) = match headers.is_ipv4() {
+            true => (3, 13),
+            false => (1, 1),
+        };
         body.copy_from_slice(quoted);
         2
     };
@@ -114,6 +89,46 @@ fn send(packet: &Packet<'_>, cx: &mut Context<'_>) -> Option<()> {
         .get_mut(at..at + 2)?
         .copy_from_slice(&check.to_be_bytes());
     Some(())
+}
+
+/// Writes the IP header; returns the sum with which the transport's checksum begins.
+fn write_ip(
+    header: &mut [u8],
+    source: IpAddr,
+    destination: IpAddr,
+    proto: u8,
+    transport_len: u16,
+) -> Option<Sum> {
+    match (source, destination) {
+        (IpAddr::V4(source), IpAddr::V4(destination)) => {
+            let header = header.first_chunk_mut::<20>()?;
+            header[0] = 0x45;
+            header[2..4].copy_from_slice(&(20 + transport_len).to_be_bytes());
+            header[6] = 0x40;
+            header[8] = 64;
+            header[9] = proto;
+            header[12..16].copy_from_slice(&source.octets());
+            header[16..20].copy_from_slice(&destination.octets());
+            let check = Sum::new().bytes(header).checksum();
+            header[10..12].copy_from_slice(&check.to_be_bytes());
+            // ICMP's checksum covers no pseudo-header.
+            match proto {
+                ip::TCP => Some(Sum::new().pseudo_ipv4(source, destination, proto, 20)),
+                _ => Some(Sum::new()),
+            }
+        }
+        (IpAddr::V6(source), IpAddr::V6(destination)) => {
+            let header = header.first_chunk_mut::<40>()?;
+            header[0] = 0x60;
+            header[4..6].copy_from_slice(&transport_len.to_be_bytes());
+            header[6] = proto;
+            header[7] = 64;
+            header[8..24].copy_from_slice(&source.octets());
+            header[24..40].copy_from_slice(&destination.octets());
+            Some(Sum::new().pseudo_ipv6(source, destination, proto, u32::from(transport_len)))
+        }
+        _ => None,
+    }
 }
 
 /// The reset that answers a segment.

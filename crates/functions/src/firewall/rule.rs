@@ -177,6 +177,17 @@ impl<'a> Text<'a> {
         })
     }
 
+    fn action(&mut self) -> Result<Action, Fault> {
+        let action = match self.peek() {
+            Some("accept") => Action::Accept,
+            Some("drop") => Action::Drop,
+            Some("reject") => Action::Reject,
+            _ => return self.fault("a rule begins with `accept`, `drop` or `reject`"),
+        };
+        self.next();
+        Ok(action)
+    }
+
     /// The value after a keyword, with `not` kept in front.
     fn value(&mut self, keyword: &str) -> Result<Words, Fault> {
         let mut words = Words::default();
@@ -210,19 +221,17 @@ pub(crate) const PROTOCOLS: [(&str, u8); 7] = [
     ("esp", 50),
 ];
 
+fn are_protocols(word: &str) -> bool {
+    let known = |w: &str| PROTOCOLS.iter().any(|&(name, _)| name == w);
+    word.split(',').all(known)
+}
+
 impl Rule {
     /// Reads the compact text; the grammar is in the manual of `firewall`.
     pub(crate) fn parse(text: &str) -> Result<Rule, Fault> {
         let mut words = Text { text, at: 0 };
-        let action = match words.peek() {
-            Some("accept") => Action::Accept,
-            Some("drop") => Action::Drop,
-            Some("reject") => Action::Reject,
-            _ => return words.fault("a rule begins with `accept`, `drop` or `reject`"),
-        };
-        words.next();
         let mut rule = Rule {
-            action,
+            action: words.action()?,
             ..Rule::default()
         };
         // `port` belongs to the end (from, to) that was named last.
@@ -243,10 +252,9 @@ impl Rule {
                     rule.direction = Words::from(word);
                 }
                 "from" | "to" => {
-                    let place = if word == "from" {
-                        &mut rule.from
-                    } else {
-                        &mut rule.to
+                    let place = match word {
+                        "from" => &mut rule.from,
+                        _ => &mut rule.to,
                     };
                     fresh(place, &mut words)?;
                     if words.peek() == Some("port") {
@@ -276,26 +284,13 @@ impl Rule {
                     };
                     rule.name = Some(name.trim_matches('"').to_owned());
                 }
-                "icmp-type" | "flags" | "state" | "vlan" | "ethertype" | "from-mac" | "to-mac" => {
-                    let place = match word {
-                        "icmp-type" => &mut rule.icmp_type,
-                        "flags" => &mut rule.tcp_flags,
-                        "state" => &mut rule.state,
-                        "vlan" => &mut rule.vlan,
-                        "ethertype" => &mut rule.ethertype,
-                        "from-mac" => &mut rule.from_mac,
-                        _ => &mut rule.to_mac,
-                    };
-                    fresh(place, &mut words)?;
-                    *place = words.value(word)?;
-                }
-                "proto" => {
-                    fresh(&rule.protocol, &mut words)?;
-                    rule.protocol = words.value(word)?;
-                }
                 _ => {
-                    let known = |w: &str| PROTOCOLS.iter().any(|&(name, _)| name == w);
-                    if !word.split(',').all(known) || !rule.protocol.is_empty() {
+                    if let Some(place) = rule.words_after(word) {
+                        fresh(place, &mut words)?;
+                        *place = words.value(word)?;
+                        continue;
+                    }
+                    if !are_protocols(word) || !rule.protocol.is_empty() {
                         words.at = start;
                         return words.fault(format!("`{word}` is not understood here"));
                     }
@@ -304,6 +299,21 @@ impl Rule {
             }
         }
         Ok(rule)
+    }
+
+    /// The field that a keyword sets to the words behind it.
+    fn words_after(&mut self, keyword: &str) -> Option<&mut Words> {
+        match keyword {
+            "proto" => Some(&mut self.protocol),
+            "icmp-type" => Some(&mut self.icmp_type),
+            "flags" => Some(&mut self.tcp_flags),
+            "state" => Some(&mut self.state),
+            "vlan" => Some(&mut self.vlan),
+            "ethertype" => Some(&mut self.ethertype),
+            "from-mac" => Some(&mut self.from_mac),
+            "to-mac" => Some(&mut self.to_mac),
+            _ => None,
+        }
     }
 }
 

@@ -3,12 +3,11 @@
 use std::net::IpAddr;
 
 use weir_nf::SettingsError;
-use weir_nf::packet::Side;
+use weir_nf::packet::{ByteSet, Prefixes, Side, protocol::ip};
 
 use super::facts::{Facts, state};
 use super::rule::{Action, PROTOCOLS, Rule};
 use crate::words::Words;
-use weir_nf::packet::Prefixes;
 
 #[derive(Clone, Debug, Default)]
 struct Ranges {
@@ -105,12 +104,12 @@ pub(crate) struct Compiled {
     pub(crate) name: String,
     states: u8,
     side: Option<Side>,
-    protocols: Option<[u64; 4]>,
+    protocols: Option<ByteSet>,
     from: Networks,
     to: Networks,
     from_port: Ranges,
     to_port: Ranges,
-    icmp_types: Option<[u64; 4]>,
+    icmp_types: Option<ByteSet>,
     /// Flags that count, and the values that they must have.
     tcp_flags: Option<(u8, u8)>,
     vlan: Ranges,
@@ -125,10 +124,6 @@ const IPV4: u16 = 0x0800;
 const IPV6: u16 = 0x86dd;
 const ARP: u16 = 0x0806;
 const LLDP: u16 = 0x88cc;
-
-fn bit(set: &[u64; 4], value: u8) -> bool {
-    set[usize::from(value) / 64] >> (value % 64) & 1 == 1
-}
 
 impl Compiled {
     /// True where the rule asks for what differs between the packets of one
@@ -161,13 +156,10 @@ impl Compiled {
     /// True where each packet that meets `other` meets this rule; may be false
     /// though it is so.
     pub(crate) fn covers(&self, other: &Compiled) -> bool {
-        let all = |mine: &Option<[u64; 4]>, theirs: &Option<[u64; 4]>| match (mine, theirs) {
+        let all = |mine: &Option<ByteSet>, theirs: &Option<ByteSet>| match (mine, theirs) {
             (None, _) => true,
             (Some(_), None) => false,
-            (Some(mine), Some(theirs)) => theirs
-                .iter()
-                .zip(mine)
-                .all(|(theirs, mine)| theirs & !mine == 0),
+            (Some(mine), Some(theirs)) => mine.covers(theirs),
         };
         let macs = |mine: &[[u8; 6]], theirs: &[[u8; 6]]| {
             mine.is_empty() || !theirs.is_empty() && theirs.iter().all(|mac| mine.contains(mac))
@@ -227,7 +219,7 @@ impl Compiled {
     }
 
     fn matches_ip(&self, facts: &Facts, (source, destination): (IpAddr, IpAddr)) -> bool {
-        self.protocols.is_none_or(|set| bit(&set, facts.proto))
+        self.protocols.is_none_or(|set| set.contains(facts.proto))
             && self.from.holds(source)
             && self.to.holds(destination)
             && self.from_port.holds(facts.ports.map(|p| p.0))
@@ -245,7 +237,7 @@ impl Compiled {
             _ => {}
         }
         if let Some(types) = &self.icmp_types
-            && !facts.icmp_type.is_some_and(|kind| bit(types, kind))
+            && !facts.icmp_type.is_some_and(|kind| types.contains(kind))
         {
             return false;
         }
@@ -268,96 +260,30 @@ impl Compiled {
 
     /// Makes rule number `index` ready.
     pub(crate) fn new(index: usize, rule: &Rule) -> Result<Compiled, SettingsError> {
-        let bad = |field: &str, message: String| {
-            SettingsError::new(format!("rules[{index}].{field}"), message)
+        let bad = |field: &str| {
+            let path = format!("rules[{index}].{field}");
+            move |message: String| SettingsError::new(path, message)
         };
-        let asks_link = ![&rule.vlan, &rule.ethertype, &rule.from_mac, &rule.to_mac]
-            .into_iter()
-            .all(Words::is_empty);
-        let networks = |field: &str, words: &Words| networks(words).map_err(|m| bad(field, m));
-        let ports = |field: &str, words: &Words| {
-            ranges(words, u16::MAX, "port", |_| None).map_err(|m| bad(field, m))
-        };
-        let macs = |field: &str, words: &Words| {
+        let ports = |field, words| ranges(words, u16::MAX, "port", |_| None).map_err(bad(field));
+        let macs = |field: &str, words: &Words| -> Result<Vec<_>, _> {
             words
                 .iter()
-                .map(|w| mac(w).map_err(|m| bad(field, m)))
-                .collect::<Result<Vec<_>, _>>()
+                .map(|word| mac(word).map_err(bad(field)))
+                .collect()
         };
-        let protocols = numbers(&rule.protocol, "protocol", |word| {
-            PROTOCOLS
-                .iter()
-                .find(|&&(name, _)| name == word)
-                .map(|&(_, number)| number)
-        })
-        .map_err(|m| bad("protocol", m))?;
-        let ported = |p: u8| matches!(p, 6 | 17 | 132);
-        if !(rule.from_port.is_empty() && rule.to_port.is_empty())
-            && protocols.is_some_and(|set| (0..=255u8).any(|p| bit(&set, p) && !ported(p)))
-        {
-            let field = if rule.to_port.is_empty() {
-                "from-port"
-            } else {
-                "to-port"
-            };
-            return Err(bad(
-                field,
-                "only tcp, udp and sctp have ports; this rule's protocol has none".into(),
-            )
-            .help("take the ports or the protocol out of the rule"));
+        let protocols = numbers(&rule.protocol, "protocol", protocol).map_err(bad("protocol"))?;
+        let icmp_types =
+            numbers(&rule.icmp_type, "ICMP type", icmp_type).map_err(bad("icmp-type"))?;
+        let tcp_flags = flags(&rule.tcp_flags).map_err(bad("tcp-flags"))?;
+        if let Some((field, message, help)) = contradicts_protocol(rule, protocols) {
+            let error = bad(field)(message.into());
+            return Err(match help {
+                Some(help) => error.help(help),
+                None => error,
+            });
         }
-        let icmp_types = numbers(&rule.icmp_type, "ICMP type", |word| match word {
-            "echo-reply" => Some(0),
-            "unreachable" => Some(3),
-            "echo-request" => Some(8),
-            "time-exceeded" => Some(11),
-            _ => None,
-        })
-        .map_err(|m| bad("icmp-type", m))?;
-        if icmp_types.is_some()
-            && protocols.is_some_and(|set| (0..=255u8).any(|p| bit(&set, p) && p != 1 && p != 58))
-        {
-            return Err(bad(
-                "icmp-type",
-                "this rule's protocol has no ICMP type".into(),
-            ));
-        }
-        let tcp_flags = flags(&rule.tcp_flags).map_err(|m| bad("tcp-flags", m))?;
-        if tcp_flags.is_some()
-            && protocols.is_some_and(|set| (0..=255u8).any(|p| bit(&set, p) && p != 6))
-        {
-            return Err(bad(
-                "tcp-flags",
-                "this rule's protocol has no TCP flags".into(),
-            ));
-        }
-        let mut states = 0;
-        for word in rule.state.iter() {
-            states |= match word {
-                "new" => state::NEW,
-                "established" => state::ESTABLISHED,
-                "related" => state::RELATED,
-                "invalid" => state::INVALID,
-                _ => {
-                    return Err(bad("state", format!("`{word}` is no state"))
-                        .help("there are `new`, `established`, `related` and `invalid`"));
-                }
-            };
-        }
-        let side = match rule.direction.0.as_slice() {
-            [] => None,
-            [one] if one == "in" => Some(Side::Outside),
-            [one] if one == "out" => Some(Side::Inside),
-            [a, b] if a != b && [a, b].iter().all(|w| *w == "in" || *w == "out") => None,
-            other => {
-                return Err(bad(
-                    "direction",
-                    format!("`{}` is no direction", other.join(",")),
-                )
-                .help("`in` (from outside) or `out` (from inside)"));
-            }
-        };
-        let (from, to) = (networks("from", &rule.from)?, networks("to", &rule.to)?);
+        let from = networks(&rule.from).map_err(bad("from"))?;
+        let to = networks(&rule.to).map_err(bad("to"))?;
         Ok(Compiled {
             action: rule.action,
             log: rule.log,
@@ -365,8 +291,14 @@ impl Compiled {
                 .name
                 .clone()
                 .unwrap_or_else(|| format!("rule {}", index + 1)),
-            states: if states == 0 { state::ANY } else { states },
-            side,
+            states: states(rule).map_err(|word| {
+                bad("state")(format!("`{word}` is no state"))
+                    .help("there are `new`, `established`, `related` and `invalid`")
+            })?,
+            side: side(rule).map_err(|words| {
+                bad("direction")(format!("`{words}` is no direction"))
+                    .help("`in` (from outside) or `out` (from inside)")
+            })?,
             asks_ip: protocols.is_some()
                 || icmp_types.is_some()
                 || tcp_flags.is_some()
@@ -374,7 +306,9 @@ impl Compiled {
                 || !to.any
                 || !rule.from_port.is_empty()
                 || !rule.to_port.is_empty(),
-            asks_link,
+            asks_link: ![&rule.vlan, &rule.ethertype, &rule.from_mac, &rule.to_mac]
+                .into_iter()
+                .all(Words::is_empty),
             protocols,
             from,
             to,
@@ -382,18 +316,90 @@ impl Compiled {
             to_port: ports("to-port", &rule.to_port)?,
             icmp_types,
             tcp_flags,
-            vlan: ranges(&rule.vlan, 4095, "VLAN id", |_| None).map_err(|m| bad("vlan", m))?,
-            ethertype: ranges(&rule.ethertype, u16::MAX, "EtherType", |word| match word {
-                "ipv4" => Some(IPV4),
-                "ipv6" => Some(IPV6),
-                "arp" => Some(ARP),
-                "lldp" => Some(LLDP),
-                _ => None,
-            })
-            .map_err(|m| bad("ethertype", m))?,
+            vlan: ranges(&rule.vlan, 4095, "VLAN id", |_| None).map_err(bad("vlan"))?,
+            ethertype: ranges(&rule.ethertype, u16::MAX, "EtherType", ethertype)
+                .map_err(bad("ethertype"))?,
             from_mac: macs("from-mac", &rule.from_mac)?,
             to_mac: macs("to-mac", &rule.to_mac)?,
         })
+    }
+}
+
+/// A condition that no packet of the rule's protocols meets: its field, what is wrong, and advice.
+fn contradicts_protocol(
+    rule: &Rule,
+    protocols: Option<ByteSet>,
+) -> Option<(&'static str, &'static str, Option<&'static str>)> {
+    let protocols = protocols?;
+    let ported = rule.from_port.is_empty() && rule.to_port.is_empty()
+        || protocols.is_within(&[ip::TCP, ip::UDP, ip::SCTP]);
+    if !ported {
+        let field = match rule.to_port.is_empty() {
+            true => "from-port",
+            false => "to-port",
+        };
+        Some((
+            field,
+            "only tcp, udp and sctp have ports; this rule's protocol has none",
+            Some("take the ports or the protocol out of the rule"),
+        ))
+    } else if !asks_all(&rule.icmp_type) && !protocols.is_within(&[ip::ICMP, ip::ICMPV6]) {
+        Some(("icmp-type", "this rule's protocol has no ICMP type", None))
+    } else if !rule.tcp_flags.is_empty() && !protocols.is_within(&[ip::TCP]) {
+        Some(("tcp-flags", "this rule's protocol has no TCP flags", None))
+    } else {
+        None
+    }
+}
+
+/// The states that a rule names as bits, all of them if it names none; or a word that is no state.
+fn states(rule: &Rule) -> Result<u8, &str> {
+    let mut states = 0;
+    for word in rule.state.iter() {
+        states |= match word {
+            "new" => state::NEW,
+            "established" => state::ESTABLISHED,
+            "related" => state::RELATED,
+            "invalid" => state::INVALID,
+            _ => return Err(word),
+        };
+    }
+    Ok(if states == 0 { state::ANY } else { states })
+}
+
+/// The side from which a rule's packets come, if it names one of them; or words that name none.
+fn side(rule: &Rule) -> Result<Option<Side>, String> {
+    match rule.direction.0.as_slice() {
+        [] => Ok(None),
+        [one] if one == "in" => Ok(Some(Side::Outside)),
+        [one] if one == "out" => Ok(Some(Side::Inside)),
+        [a, b] if a != b && [a, b].iter().all(|w| *w == "in" || *w == "out") => Ok(None),
+        other => Err(other.join(",")),
+    }
+}
+
+fn protocol(word: &str) -> Option<u8> {
+    let named = PROTOCOLS.iter().find(|&&(name, _)| name == word);
+    named.map(|&(_, number)| number)
+}
+
+fn icmp_type(word: &str) -> Option<u8> {
+    match word {
+        "echo-reply" => Some(0),
+        "unreachable" => Some(3),
+        "echo-request" => Some(8),
+        "time-exceeded" => Some(11),
+        _ => None,
+    }
+}
+
+fn ethertype(word: &str) -> Option<u16> {
+    match word {
+        "ipv4" => Some(IPV4),
+        "ipv6" => Some(IPV6),
+        "arp" => Some(ARP),
+        "lldp" => Some(LLDP),
+        _ => None,
     }
 }
 
@@ -459,20 +465,24 @@ fn ranges(
     Ok(Ranges { not, ranges })
 }
 
+fn asks_all(words: &Words) -> bool {
+    words.is_empty() || words.0 == ["any"] || words.0 == ["ip"]
+}
+
 fn numbers(
     words: &Words,
     what: &str,
     named: impl Fn(&str) -> Option<u8>,
-) -> Result<Option<[u64; 4]>, String> {
-    if words.is_empty() || words.0 == ["any"] || words.0 == ["ip"] {
+) -> Result<Option<ByteSet>, String> {
+    if asks_all(words) {
         return Ok(None);
     }
-    let mut set = [0u64; 4];
+    let mut set = ByteSet::default();
     for word in words.iter() {
-        let value: u8 = named(word)
+        let value = named(word)
             .or_else(|| word.parse().ok())
             .ok_or_else(|| format!("`{word}` is no {what}"))?;
-        set[usize::from(value) / 64] |= 1 << (value % 64);
+        set.insert(value);
     }
     Ok(Some(set))
 }

@@ -2,6 +2,7 @@
 
 use std::net::IpAddr;
 
+use weir_nf::packet::Headers;
 use weir_nf::packet::icmp::IcmpView;
 use weir_nf::packet::icmpv6::Icmpv6View;
 use weir_nf::packet::ipv4::Ipv4View;
@@ -35,33 +36,11 @@ pub(super) fn packet_view<'p>(
     } else {
         headers.ports(bytes).unwrap_or((0, 0))
     };
-    let (mut tcp, mut icmp) = (None, None);
-    if later {
-        // A later fragment has data at the place of the transport header.
-    } else if let Some(view) = TcpView::of(bytes, headers) {
-        tcp = Some(TcpFields {
-            flags: view.flags(),
-            sequence: view.sequence(),
-            acknowledgement: view.acknowledgement(),
-            window: view.window(),
-        });
-    } else if let Some(view) = IcmpView::of(bytes, headers) {
-        let query = view.is_query();
-        icmp = Some(IcmpFields {
-            kind: view.kind(),
-            code: view.code(),
-            id: query.then(|| view.id()),
-            sequence: query.then(|| view.sequence()),
-        });
-    } else if let Some(view) = Icmpv6View::of(bytes, headers) {
-        let query = view.is_query();
-        icmp = Some(IcmpFields {
-            kind: view.kind(),
-            code: view.code(),
-            id: query.then(|| view.id()),
-            sequence: query.then(|| view.sequence()),
-        });
-    }
+    // A later fragment has data at the place of the transport header.
+    let (tcp, icmp) = match later {
+        true => (None, None),
+        false => (tcp_fields(bytes, headers), icmp_fields(bytes, headers)),
+    };
     let payload = if later {
         bytes
             .get(usize::from(headers.payload)..headers.end as usize)
@@ -89,6 +68,44 @@ pub(super) fn packet_view<'p>(
         tcp,
         icmp,
     })
+}
+
+#[inline]
+fn tcp_fields(bytes: &[u8], headers: &Headers) -> Option<TcpFields> {
+    let view = TcpView::of(bytes, headers)?;
+    Some(TcpFields {
+        flags: view.flags(),
+        sequence: view.sequence(),
+        acknowledgement: view.acknowledgement(),
+        window: view.window(),
+    })
+}
+
+#[inline]
+fn icmp_fields(bytes: &[u8], headers: &Headers) -> Option<IcmpFields> {
+    let fields = |kind, code, query: bool, id, sequence| IcmpFields {
+        kind,
+        code,
+        id: query.then_some(id),
+        sequence: query.then_some(sequence),
+    };
+    if let Some(v) = IcmpView::of(bytes, headers) {
+        return Some(fields(
+            v.kind(),
+            v.code(),
+            v.is_query(),
+            v.id(),
+            v.sequence(),
+        ));
+    }
+    let v = Icmpv6View::of(bytes, headers)?;
+    Some(fields(
+        v.kind(),
+        v.code(),
+        v.is_query(),
+        v.id(),
+        v.sequence(),
+    ))
 }
 
 /// The same flow seen from the other end.

@@ -6,7 +6,7 @@ mod rejoin;
 #[cfg(test)]
 mod tests;
 
-use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 
 use schemars::JsonSchema;
 use serde::Deserialize;
@@ -492,94 +492,31 @@ fn pool(
     let bad = |field: &str, message: String| {
         SettingsError::new(format!("services[{i}].{field}"), message)
     };
-    let vips = service
-        .vip
-        .iter()
-        .map(|word| {
-            word.parse::<IpAddr>()
-                .map_err(|_| bad("vip", format!("`{word}` is no address")))
-        })
-        .collect::<Result<Vec<_>, _>>()?;
+    let vips: Vec<IpAddr> = words(&service.vip, virtual_address).map_err(|m| bad("vip", m))?;
     let first = *vips
         .first()
         .ok_or_else(|| bad("vip", "a service has at least one address".into()))?;
-    let ports = service
-        .port
-        .iter()
-        .map(|word| {
-            let (a, b) = word.split_once('-').unwrap_or((word, word));
-            match (a.parse::<u16>(), b.parse::<u16>()) {
-                (Ok(a), Ok(b)) if a <= b => Ok((a, b)),
-                _ => Err(bad("port", format!("`{word}` is no port or range"))),
-            }
-        })
-        .collect::<Result<Vec<_>, _>>()?;
-    let mut protocols = service
-        .protocol
-        .iter()
-        .map(|word| match word {
-            "tcp" => Ok(ip::TCP),
-            "udp" => Ok(ip::UDP),
-            "sctp" => Ok(ip::SCTP),
-            _ => Err(bad(
-                "protocol",
-                format!("`{word}` is not `tcp`, `udp` or `sctp`"),
-            )),
-        })
-        .collect::<Result<Vec<_>, _>>()?;
+    let ports = words(&service.port, port_range).map_err(|m| bad("port", m))?;
+    let mut protocols = words(&service.protocol, protocol).map_err(|m| bad("protocol", m))?;
     if protocols.is_empty() {
         protocols = vec![ip::TCP, ip::UDP, ip::SCTP];
     }
     let name = service.name.clone().unwrap_or_else(|| first.to_string());
-    let mut servers = Vec::with_capacity(service.backends.len());
+    let mut servers: Vec<Server> = Vec::with_capacity(service.backends.len());
     let (mut ipv4, mut ipv6) = (Vec::new(), Vec::new());
     for (j, backend) in service.backends.iter().enumerate() {
-        let place = format!("services[{i}].backends[{j}]");
-        if backend.weight > 65_535 {
-            return Err(SettingsError::new(
-                format!("{place}.weight"),
-                "a weight is 0 to 65,535",
-            ));
-        }
-        if vips.contains(&backend.address) {
-            return Err(SettingsError::new(
-                format!("{place}.address"),
-                "a server has an address of its own, not the virtual one",
-            ));
-        }
-        if !vips
-            .iter()
-            .any(|vip| vip.is_ipv4() == backend.address.is_ipv4())
-        {
-            return Err(SettingsError::new(
-                format!("{place}.address"),
-                "no virtual address of this service is of the server's family",
-            ));
-        }
-        let label = match backend.port {
-            Some(0) => {
-                return Err(SettingsError::new(
-                    format!("{place}.port"),
-                    "a port is 1 to 65535",
-                ));
-            }
-            Some(port) if backend.address.is_ipv6() => format!("[{}]:{port}", backend.address),
-            Some(port) => format!("{}:{port}", backend.address),
-            None => backend.address.to_string(),
-        };
+        let wrong =
+            |(field, message): (&str, String)| bad(&format!("backends[{j}].{field}"), message);
+        let label = label(backend, &vips).map_err(wrong)?;
         let count_as = format!("{name}/{label}");
-        if servers.iter().any(|s: &Server| s.count_as == count_as) {
-            return Err(SettingsError::new(
-                format!("{place}.address"),
-                format!("{label} is in the list twice"),
-            )
-            .help("give it a higher weight instead"));
+        if servers.iter().any(|s| s.count_as == count_as) {
+            let error = wrong(("address", format!("{label} is in the list twice")));
+            return Err(error.help("give it a higher weight instead"));
         }
         let weight = if backend.drain { 0 } else { backend.weight };
-        let (mine, other) = if backend.address.is_ipv4() {
-            (weight, 0)
-        } else {
-            (0, weight)
+        let (mine, other) = match backend.address.is_ipv4() {
+            true => (weight, 0),
+            false => (0, weight),
         };
         ipv4.push((label.clone(), mine));
         ipv6.push((label, other));
@@ -595,20 +532,13 @@ fn pool(
             "a service has at most 65,534 servers".into(),
         ));
     }
-    for (family, list) in [("IPv4", &ipv4), ("IPv6", &ipv6)] {
-        let wanted = vips.iter().any(|vip| vip.is_ipv4() == (family == "IPv4"));
-        if wanted && list.iter().all(|(_, weight)| *weight == 0) {
-            set_up.warn(format!(
-                "service {name}: no {family} server takes new connections; they are dropped as no_server"
-            ));
-        }
-        let taking = list.iter().filter(|(_, weight)| *weight > 0).count();
-        if taking * 100 > size as usize {
-            set_up.warn(format!(
-                "service {name}: a table of {size} places is small for {taking} servers; shares will differ"
-            ));
-        }
-    }
+    warn_of_servers(
+        &name,
+        &vips,
+        [("IPv4", &ipv4), ("IPv6", &ipv6)],
+        size,
+        set_up,
+    );
     Ok(Pool {
         vips,
         ports,
@@ -618,4 +548,74 @@ fn pool(
         table_ipv4: maglev::table(&ipv4, size, set_up.seed),
         table_ipv6: maglev::table(&ipv6, size, set_up.seed),
     })
+}
+
+fn words<T>(words: &Words, read: fn(&str) -> Result<T, String>) -> Result<Vec<T>, String> {
+    words.iter().map(read).collect()
+}
+
+fn virtual_address(word: &str) -> Result<IpAddr, String> {
+    word.parse().map_err(|_| format!("`{word}` is no address"))
+}
+
+fn port_range(word: &str) -> Result<(u16, u16), String> {
+    let (a, b) = word.split_once('-').unwrap_or((word, word));
+    match (a.parse(), b.parse()) {
+        (Ok(a), Ok(b)) if a <= b => Ok((a, b)),
+        _ => Err(format!("`{word}` is no port or range")),
+    }
+}
+
+fn protocol(word: &str) -> Result<u8, String> {
+    match word {
+        "tcp" => Ok(ip::TCP),
+        "udp" => Ok(ip::UDP),
+        "sctp" => Ok(ip::SCTP),
+        _ => Err(format!("`{word}` is not `tcp`, `udp` or `sctp`")),
+    }
+}
+
+/// A server's address, and its port if it has one; or the field that is wrong, and why.
+fn label(backend: &Backend, vips: &[IpAddr]) -> Result<String, (&'static str, String)> {
+    let address = backend.address;
+    if backend.weight > 65_535 {
+        return Err(("weight", "a weight is 0 to 65,535".into()));
+    }
+    if vips.contains(&address) {
+        let message = "a server has an address of its own, not the virtual one";
+        return Err(("address", message.into()));
+    }
+    if !vips.iter().any(|vip| vip.is_ipv4() == address.is_ipv4()) {
+        let message = "no virtual address of this service is of the server's family";
+        return Err(("address", message.into()));
+    }
+    match backend.port {
+        Some(0) => Err(("port", "a port is 1 to 65535".into())),
+        Some(port) => Ok(SocketAddr::new(address, port).to_string()),
+        None => Ok(address.to_string()),
+    }
+}
+
+/// Warns of an address family without servers, and of one with too many for the table's `size`.
+fn warn_of_servers(
+    service: &str,
+    vips: &[IpAddr],
+    families: [(&str, &Vec<(String, u32)>); 2],
+    size: u32,
+    set_up: &mut SetUp<'_>,
+) {
+    for (family, list) in families {
+        let wanted = vips.iter().any(|vip| vip.is_ipv4() == (family == "IPv4"));
+        if wanted && list.iter().all(|(_, weight)| *weight == 0) {
+            set_up.warn(format!(
+                "service {service}: no {family} server takes new connections; they are dropped as no_server"
+            ));
+        }
+        let taking = list.iter().filter(|(_, weight)| *weight > 0).count();
+        if taking * 100 > size as usize {
+            set_up.warn(format!(
+                "service {service}: a table of {size} places is small for {taking} servers; shares will differ"
+            ));
+        }
+    }
 }

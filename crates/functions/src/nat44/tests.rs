@@ -666,7 +666,7 @@ fn settings_that_make_no_sense_are_refused() {
 
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(64))]
-    /// Whatever clients send, answers come back to who asked, unchanged but
+    /// For any packets of clients, answers come back to the one who asked, unchanged but
     /// for the addresses, and no two of them share an external end.
     #[test]
     fn translation_reverses(

@@ -176,11 +176,6 @@ impl StreamState {
         self.offset
     }
 
-    /// True once a segment was seen from which the stream could be followed.
-    pub fn is_started(&self) -> bool {
-        self.has(flag::STARTED)
-    }
-
     /// True where bytes wait for earlier ones.
     #[inline]
     pub fn is_waiting(&self) -> bool {

@@ -214,7 +214,7 @@ proptest! {
         prop_assert_eq!((reader.ends, reader.handle), (1, 0));
     }
 
-    /// Whatever arrives, nothing panics, positions add up and the buffer is
+    /// For any segments nothing panics, positions add up and the buffer is
     /// given back.
     #[test]
     fn any_segments_at_all(

@@ -131,9 +131,10 @@ other fields are not looked at.",
     fn show(&self, state: &UrlValidatorState, (): &(), shown: &mut Shown) {
         shown.flag("blocked", state.blocked != 0);
         state.connection.show(shown);
-        shown
-            .flag("side_0.collecting", state.collecting[0] != 0)
-            .flag("side_1.collecting", state.collecting[1] != 0);
+        let names = ["side_0.collecting", "side_1.collecting"];
+        for (name, collecting) in names.into_iter().zip(state.collecting) {
+            shown.flag(name, collecting != 0);
+        }
     }
 
     fn close(&self, flow: &mut Flow<'_, Self>, _: CloseReason, cx: &mut Context<'_>) {

@@ -8,7 +8,7 @@ use weir_nf::Parts;
 use weir_nf::host::Target;
 
 use super::fault::PlanFault;
-use super::graph::Processor;
+use super::graph::{Effects, Processor};
 use super::plan::{Balance, Plan, Step};
 use super::walk::walk;
 
@@ -97,17 +97,7 @@ fn processors(plan: &Plan) -> Result<(), String> {
             Some(_) => return Err(format!("`{name}` is not as written")),
             None => {
                 let e = &node.effects;
-                if e.writes != Parts::NONE
-                    || e.stateful
-                    || e.drops
-                    || e.emits
-                    || e.events
-                    || e.counts
-                    || e.tally
-                    || e.shares
-                    || e.aliases
-                    || e.turns
-                {
+                if acts(e) || e.stateful || e.drops || e.counts {
                     return Err(format!("`{name}` was added, and does more than look"));
                 }
             }
@@ -137,20 +127,17 @@ fn processors(plan: &Plan) -> Result<(), String> {
                         && root.kind == node.kind
                         && root.settings == node.settings
                 });
-            let e = &node.effects;
-            let acts = e.writes != Parts::NONE
-                || e.emits
-                || e.events
-                || e.tally
-                || e.shares
-                || e.aliases
-                || e.turns;
-            if !good || acts {
+            if !good || acts(&node.effects) {
                 return Err(format!("`{name}` stands on one that can't stand for it"));
             }
         }
     }
     Ok(())
+}
+
+/// True if a verdict alone can't stand for a call.
+fn acts(e: &Effects) -> bool {
+    e.writes != Parts::NONE || e.emits || e.events || e.tally || e.shares || e.aliases || e.turns
 }
 
 /// Branches are a straight line of processors that can't be told apart in time.

@@ -76,12 +76,9 @@ fn choose(
     for name in options.apart() {
         forced.extend(around(graph, name).into_iter().filter(&free));
     }
+    let uncut = |why: String| (BTreeSet::new(), false, why);
     if options.mode == Mode::RunToCompletion {
-        return (
-            BTreeSet::new(),
-            false,
-            "run to completion was asked for".to_owned(),
-        );
+        return uncut("run to completion was asked for".to_owned());
     }
     if !options.cuts.is_empty() {
         let cuts = options
@@ -92,20 +89,9 @@ fn choose(
         return (forced, true, "cut by hand".to_owned());
     }
     if options.mode == Mode::Pipeline && options.cores.is_empty() {
-        let mut why = match count {
-            1 => "there is one processor".to_owned(),
-            _ => "a pipeline without a number of cores has a stage per processor".to_owned(),
-        };
-        if first > 1 && first <= count {
-            let stays = stays_why(graph, first - 1);
-            let these = if first == count { "all " } else { "" };
-            why.push_str(&format!(
-                "; but the first stage has {these}{first}, since {stays}"
-            ));
-        }
         let borders: BTreeSet<usize> = (first..count).filter(free).chain(forced).collect();
         let done = !borders.is_empty();
-        return (borders, done, why);
+        return (borders, done, why_stage_each(graph, first));
     }
     let by_hand = options.instances.iter().filter(|(_, count)| **count > 1);
     for (name, _) in by_hand {
@@ -117,49 +103,61 @@ fn choose(
             0 => "no cores were given",
             _ => "there is one core",
         };
-        return (
-            BTreeSet::new(),
-            false,
-            format!("{why} (about {whole} cycles per packet)"),
-        );
+        return uncut(format!("{why} (about {whole} cycles per packet)"));
     }
     let asked = !forced.is_empty();
     let cores = options.cores.len().max(1);
     let (borders, slowest) = cheapest(graph, groups, &forced, first, cores, options);
     let figures = format!("the slowest costs {slowest} of {whole} cycles, rings included");
     if options.mode == Mode::Pipeline || asked {
-        let asks = match options.apart().next() {
-            Some(_) => "instances, processes and parallel branches",
-            None => "instances and parallel branches",
-        };
-        let why = match (asked, options.cores.len()) {
-            (true, 0) => format!("as {asks} ask"),
-            (true, n) => format!("as {asks} ask, on {n} cores"),
-            (false, n) => format!("the best cut for {n} cores"),
-        };
         let done = !borders.is_empty();
-        return (borders, done, format!("{why}; {figures}"));
+        return (
+            borders,
+            done,
+            format!("{}; {figures}", why_cut(options, asked)),
+        );
     }
     let bound = u64::from(whole) * u64::from(1_000u32.saturating_sub(options.costs.margin)) / 1_000;
     if borders.is_empty() {
-        return (
-            borders,
-            false,
-            format!("no cut is better than none: {figures}"),
-        );
+        return uncut(format!("no cut is better than none: {figures}"));
     }
     if u64::from(slowest) > bound {
-        return (
-            BTreeSet::new(),
-            false,
-            format!("cut for {cores} cores {figures}: more than {bound}, so it does not pay"),
-        );
+        return uncut(format!(
+            "cut for {cores} cores {figures}: more than {bound}, so it does not pay"
+        ));
     }
-    (
-        borders,
-        true,
-        format!("the best cut for {cores} cores: {figures}"),
-    )
+    let why = format!("the best cut for {cores} cores: {figures}");
+    (borders, true, why)
+}
+
+/// Why each processor has a stage of its own but those of the first stage, the first `first` ones.
+fn why_stage_each(graph: &Graph, first: usize) -> String {
+    let count = graph.nodes.len();
+    let mut why = match count {
+        1 => "there is one processor".to_owned(),
+        _ => "a pipeline without a number of cores has a stage per processor".to_owned(),
+    };
+    if first > 1 && first <= count {
+        let stays = stays_why(graph, first - 1);
+        let these = if first == count { "all " } else { "" };
+        why.push_str(&format!(
+            "; but the first stage has {these}{first}, since {stays}"
+        ));
+    }
+    why
+}
+
+/// Why a chain is cut that must be: some cuts are `asked` for, or it is a pipeline.
+fn why_cut(options: &Options, asked: bool) -> String {
+    let asks = match options.apart().next() {
+        Some(_) => "instances, processes and parallel branches",
+        None => "instances and parallel branches",
+    };
+    match (asked, options.cores.len()) {
+        (true, 0) => format!("as {asks} ask"),
+        (true, n) => format!("as {asks} ask, on {n} cores"),
+        (false, n) => format!("the best cut for {n} cores"),
+    }
 }
 
 /// The borders of a stage that has just the processors of this name.
@@ -227,21 +225,6 @@ fn cheapest(
     options: &Options,
 ) -> (BTreeSet<usize>, u32) {
     let count = graph.nodes.len();
-    let uses = |range: &Range<usize>| match groups.contains(range) {
-        true => range.len(),
-        false => {
-            let several = options.instances.iter().filter(|(name, _)| {
-                graph.nodes[range.clone()]
-                    .iter()
-                    .any(|node| node.is_called(name))
-            });
-            several
-                .map(|(_, n)| usize::from(*n))
-                .max()
-                .unwrap_or(1)
-                .max(1)
-        }
-    };
     let whole = |range: &Range<usize>| {
         let starts = range.start == 0 || range.start >= first;
         let torn = forced.range(range.start + 1..range.end).next().is_some();
@@ -250,58 +233,36 @@ fn cheapest(
             .any(|group| group != range && group.start < range.end && range.start < group.end);
         starts && !torn && !inside
     };
-    let stages: Vec<Vec<(usize, usize, u32)>> = (0..=count)
-        .map(|to| {
-            let ranges = (0..to).map(|from| from..to).filter(&whole);
-            ranges
-                .map(|range| {
-                    let cycles = cycles_of_step(graph, groups, options, range.clone());
-                    (range.start, uses(&range), cycles)
-                })
-                .collect()
-        })
-        .collect();
-    // best[k][to]: the least slowest stage of the first `to` processors on k
-    // cores, and where its last stage begins.
+    let step = |range: Range<usize>| {
+        let cores = cores_of(graph, groups, options, &range);
+        (
+            range.start,
+            cores,
+            cycles_of_step(graph, groups, options, range),
+        )
+    };
+    let steps_to = |to: usize| {
+        (0..to)
+            .map(|from| from..to)
+            .filter(&whole)
+            .map(step)
+            .collect()
+    };
+    let stages: Vec<Vec<(usize, usize, u32)>> = (0..=count).map(steps_to).collect();
     let most = cores.max(forced.len() + 1 + groups.iter().map(Range::len).sum::<usize>())
         + options
             .instances
             .values()
             .map(|n| usize::from(*n))
             .sum::<usize>();
-    let mut best: Vec<Vec<Option<(u32, usize, usize)>>> = vec![vec![None; count + 1]; most + 1];
-    for row in &mut best {
-        row[0] = Some((0, 0, 0));
-    }
-    for k in 1..=most {
-        for to in 1..=count {
-            for &(from, used, cycles) in &stages[to] {
-                let Some((before, ..)) = k.checked_sub(used).and_then(|rest| best[rest][from])
-                else {
-                    continue;
-                };
-                let slowest = before.max(cycles);
-                if best[k][to].is_none_or(|(least, ..)| slowest < least) {
-                    best[k][to] = Some((slowest, from, used));
-                }
-            }
-        }
-    }
+    let best = best_cuts(&stages, most);
     // Fewest cores that do as well as all; the least that is possible where
     // there are too few.
-    let possible: Vec<(usize, u32)> = (1..=most)
-        .filter_map(|k| best[k][count].map(|(slowest, ..)| (k, slowest)))
-        .collect();
-    let within: Vec<(usize, u32)> = possible
-        .iter()
-        .copied()
-        .filter(|(k, _)| *k <= cores)
-        .collect();
+    let mut possible = (1..=most).filter_map(|k| Some((k, best[k][count]?.0)));
+    let within = possible.clone().filter(|(k, _)| *k <= cores);
     let chosen = within
-        .iter()
-        .copied()
         .min_by_key(|(k, slowest)| (*slowest, *k))
-        .or(possible.first().copied());
+        .or(possible.next());
     let mut borders = BTreeSet::new();
     let Some((mut k, slowest)) = chosen else {
         return (forced.clone(), 0);
@@ -317,6 +278,52 @@ fn cheapest(
         (k, at) = (k - used, from);
     }
     (borders, slowest)
+}
+
+/// The best cut of the first `to` processors on `k` cores, at `[k][to]`: what its slowest stage costs,
+/// where its last stage begins, and how many cores that one takes. `stages[to]` are the stages that end
+/// at `to`: where each begins, its cores and its cost.
+fn best_cuts(
+    stages: &[Vec<(usize, usize, u32)>],
+    most: usize,
+) -> Vec<Vec<Option<(u32, usize, usize)>>> {
+    let mut best = vec![vec![None; stages.len()]; most + 1];
+    for row in &mut best {
+        row[0] = Some((0, 0, 0));
+    }
+    for k in 1..=most {
+        for (to, stages) in stages.iter().enumerate().skip(1) {
+            for &(from, used, cycles) in stages {
+                let Some((before, ..)) = k.checked_sub(used).and_then(|rest| best[rest][from])
+                else {
+                    continue;
+                };
+                let slowest = cycles.max(before);
+                if best[k][to].is_none_or(|(least, ..)| slowest < least) {
+                    best[k][to] = Some((slowest, from, used));
+                }
+            }
+        }
+    }
+    best
+}
+
+/// Cores that a step takes: one for each parallel branch, or for each instance.
+fn cores_of(
+    graph: &Graph,
+    groups: &[Range<usize>],
+    options: &Options,
+    range: &Range<usize>,
+) -> usize {
+    if groups.contains(range) {
+        return range.len();
+    }
+    let nodes = &graph.nodes[range.clone()];
+    let several = options
+        .instances
+        .iter()
+        .filter(|(name, _)| nodes.iter().any(|node| node.is_called(name)));
+    several.map(|(_, n)| usize::from(*n)).fold(1, usize::max)
 }
 
 /// Verdicts do not cross a border: what stood on a processor of another stage

@@ -206,22 +206,16 @@ fn instances(graph: &Graph, options: &Options, faults: &mut Vec<PlanFault>) {
 
 fn processes(graph: &Graph, options: &Options, faults: &mut Vec<PlanFault>) {
     let last = last_of_first(graph);
-    let keys = [
-        ("processes", &options.processes),
-        ("untrusted", &options.untrusted),
-    ];
+    let processes = options.processes.iter().map(|name| ("processes", name));
+    let untrusted = options.untrusted.iter().map(|name| ("untrusted", name));
     // Key that has taken each processor: a name may be that of a template's instance.
     let mut taken: BTreeMap<usize, &str> = BTreeMap::new();
-    for (key, name) in keys
-        .iter()
-        .flat_map(|(key, names)| names.iter().map(move |n| (*key, n)))
-    {
+    for (key, name) in processes.chain(untrusted) {
         let mut fault = |message: String, help: &str| {
             faults.push(PlanFault::of(key, name, message).help(help));
         };
+        let alone = format!("`{name}` can't have a process of its own");
         if options.mode == Mode::RunToCompletion {
-            let message =
-                format!("`{name}` can't have a process of its own: the chain is one stage");
             let help = match key {
                 "untrusted" => {
                     "who is not trusted never runs in the main process: run it without `rtc`, \
@@ -229,7 +223,7 @@ fn processes(graph: &Graph, options: &Options, faults: &mut Vec<PlanFault>) {
                 }
                 _ => "write `mode: pipeline`, or take the name away",
             };
-            fault(message, help);
+            fault(format!("{alone}: the chain is one stage"), help);
             continue;
         }
         if options.instances.iter().any(|(other, count)| {
@@ -247,15 +241,12 @@ fn processes(graph: &Graph, options: &Options, faults: &mut Vec<PlanFault>) {
         let first = numbers.first().copied().unwrap_or(0);
         if let Some(last) = last.filter(|last| first <= *last) {
             fault(
-                format!(
-                    "`{name}` can't have a process of its own: {}",
-                    stays_why(graph, last)
-                ),
+                format!("{alone}: {}", stays_why(graph, last)),
                 "it stays in the first stage, in the main process, with all that is before it",
             );
         } else if first == 0 {
             fault(
-                format!("`{name}` can't have a process of its own: it is the first of the chain"),
+                format!("{alone}: it is the first of the chain"),
                 "the first stage has the flows, and is the main process's: write something before \
                  it, such as `ip-check`",
             );
@@ -263,27 +254,21 @@ fn processes(graph: &Graph, options: &Options, faults: &mut Vec<PlanFault>) {
         let ends = numbers.last().map_or(0, |last| last + 1);
         if (first..ends).any(|at| !graph.nodes[at].is_called(name)) {
             fault(
-                format!(
-                    "`{name}` can't have a process of its own: others' processors are among its own"
-                ),
+                format!("{alone}: others' processors are among its own"),
                 "name each of its processors by itself",
             );
         }
         for at in numbers {
-            if let Some(other) = taken
-                .insert(at, name)
-                .filter(|other| *other != name.as_str())
-            {
+            let other = taken.insert(at, name);
+            if let Some(other) = other.filter(|other| *other != name.as_str()) {
+                let named = &graph.nodes[at].name;
                 fault(
-                    format!(
-                        "`{}` is to have a process as `{other}` and as `{name}`",
-                        graph.nodes[at].name
-                    ),
+                    format!("`{named}` is to have a process as `{other}` and as `{name}`"),
                     "say it once",
                 );
             }
         }
-        if keys.iter().all(|(_, names)| names.contains(name)) && key == "untrusted" {
+        if key == "untrusted" && options.processes.contains(name) {
             fault(
                 format!("`{name}` is both in `processes` and in `untrusted`"),
                 "`untrusted` alone gives it a process, too",

@@ -87,8 +87,10 @@ enum Place {
 struct State {
     planned: Place,
     written: Place,
-    /// The packet as it is in the chain as written, and in the plan.
-    packets: [Packet; 2],
+    /// The packet as it is in the plan.
+    packet: Packet,
+    /// The packet as it is in the chain as written.
+    written_packet: Packet,
     /// The packet as it came to the parallel step that it is in, and where that
     /// ends.
     entered: Option<(usize, Packet)>,
@@ -158,7 +160,8 @@ pub(super) fn walk(plan: &Plan) -> Result<String, String> {
     let first = State {
         planned: place(nodes.len()),
         written: place(plan.written.nodes.len()),
-        packets: [[1; 4]; 2],
+        packet: [1; 4],
+        written_packet: [1; 4],
         entered: None,
         saw: BTreeMap::new(),
         owed: BTreeSet::new(),
@@ -213,10 +216,10 @@ impl Walk<'_> {
         };
         let mut after = state.clone();
         if after.entered.is_none_or(|(end, _)| number >= end) {
-            after.entered = self.parallel(number).map(|end| (end, after.packets[1]));
+            after.entered = self.parallel(number).map(|end| (end, after.packet));
         }
         // Each branch has a packet of its own, as it was before the step.
-        let given = after.entered.map_or(after.packets[1], |(_, packet)| packet);
+        let given = after.entered.map_or(after.packet, |(_, packet)| packet);
         let sees = sight(node, &given);
         let name = &node.name;
         let mut stands = None;
@@ -238,7 +241,7 @@ impl Walk<'_> {
         let mut written = None;
         if let Some(same) = self.written.get(number).copied().flatten() {
             let here = self.here(&state.written, same, name)?;
-            if sight(here, &after.packets[0]) != sees {
+            if sight(here, &after.written_packet) != sees {
                 return Err(format!(
                     "`{name}` sees a packet that others have changed otherwise"
                 ));
@@ -352,7 +355,7 @@ impl Walk<'_> {
             let (planned, written) = (planned.say(), written.say());
             return Err(format!("a packet is {planned}, and should be {written}"));
         }
-        if state.packets[0] != state.packets[1] {
+        if state.packet != state.written_packet {
             return Err("a packet leaves changed otherwise than written".to_owned());
         }
         match state.owed.first() {
@@ -370,8 +373,8 @@ impl State {
         // Numbers that no packet has: `renumber` gives at most 3.
         const EQUAL: u8 = 8;
         const OTHER: u8 = 9;
-        let [written, planned] = &mut self.packets;
-        let parts = written.iter_mut().zip(planned.iter_mut()).zip(LAYERS);
+        let written = self.written_packet.iter_mut();
+        let parts = written.zip(&mut self.packet).zip(LAYERS);
         for ((written, planned), layer) in parts {
             if node.effects.writes.meets(layer) {
                 *planned = if written == planned { EQUAL } else { OTHER };
@@ -384,7 +387,7 @@ impl State {
     /// packet has any more is past.
     fn renumber(&mut self) {
         for layer in 0..LAYERS.len() {
-            let mut known = vec![self.packets[0][layer], self.packets[1][layer]];
+            let mut known = vec![self.written_packet[layer], self.packet[layer]];
             known.extend(self.entered.map(|(_, packet)| packet[layer]));
             let number = |history: u8| match known.iter().position(|other| *other == history) {
                 _ if history == 0 => 0,
@@ -392,9 +395,9 @@ impl State {
                 None => PAST,
             };
             let entered = self.entered.iter_mut().map(|(_, packet)| packet);
-            for packet in self
-                .packets
-                .iter_mut()
+            let both = [&mut self.written_packet, &mut self.packet];
+            for packet in both
+                .into_iter()
                 .chain(entered)
                 .chain(self.saw.values_mut().map(|(saw, _)| saw))
             {

@@ -219,19 +219,7 @@ fn address(
         );
         return None;
     }
-    let hosts = match address {
-        IpAddr::V4(_) => 32 - length,
-        IpAddr::V6(_) => 128 - length,
-    };
-    // RFC 3021: a network of two addresses has no others; RFC 4291 section
-    // 2.6.1 gives the first of an IPv6 network to all routers.
-    let last = match (address, network.address()) {
-        (IpAddr::V4(a), IpAddr::V4(net)) if hosts >= 2 => {
-            u32::from(a) == u32::from(net) | (u32::MAX >> length)
-        }
-        _ => false,
-    };
-    if hosts >= 2 && address == network.address() || last {
+    if is_first_or_last(address, network.address(), length) {
         report.error_help(
             item.span,
             format!("{address} is no host's address in {network}"),
@@ -259,6 +247,17 @@ fn address(
     }
     taken.push((port, written, item.span));
     Some(written)
+}
+
+/// True if an address names its network or all of the network's hosts. RFC 3021: a network of two
+/// addresses has no others; RFC 4291 section 2.6.1 gives the first of an IPv6 network to all routers.
+fn is_first_or_last(address: IpAddr, network: IpAddr, length: u8) -> bool {
+    match (address, network) {
+        (IpAddr::V4(a), IpAddr::V4(net)) => {
+            length <= 30 && (a == net || u32::from(a) == u32::from(net) | (u32::MAX >> length))
+        }
+        _ => length <= 126 && address == network,
+    }
 }
 
 /// Why an address is no host's, if it is none.

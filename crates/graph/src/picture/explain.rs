@@ -4,7 +4,7 @@ use core::fmt::Write;
 
 use super::text::{decisions, plural};
 use super::{joined_links, same_as, stages, target_name};
-use crate::compile::Plan;
+use crate::compile::{Effects, Plan};
 use crate::nearest::suggestion;
 
 /// Message if no plan has an instance or processor called `name`: the nearest name that there is,
@@ -51,51 +51,14 @@ pub fn explain(plan: &Plan, name: &str) -> Option<String> {
         if let Some((stage, _)) = stages.iter().find(|(_, s)| s.nodes.contains(&number)) {
             let _ = writeln!(out, "  runs in stage {stage}");
         }
-        match same_as(&plan.graph, number) {
-            Some(earlier) => {
-                let _ = writeln!(
-                    out,
-                    "  is not called: the verdicts of {earlier} stand for its"
-                );
-            }
-            None => {
-                let _ = writeln!(out, "  is called");
-            }
-        }
-        let effects = &node.effects;
-        let parts = |parts: weir_nf::Parts| {
-            let names: Vec<&str> = parts.names().collect();
-            if names.is_empty() {
-                "nothing".to_owned()
-            } else {
-                names.join(", ")
-            }
+        let _ = match same_as(&plan.graph, number) {
+            Some(earlier) => writeln!(
+                out,
+                "  is not called: the verdicts of {earlier} stand for its"
+            ),
+            None => writeln!(out, "  is called"),
         };
-        let _ = writeln!(
-            out,
-            "  reads {}; writes {}",
-            parts(effects.reads),
-            parts(effects.writes)
-        );
-        let does: Vec<&str> = [
-            (effects.stateful, "keeps state"),
-            (effects.drops, "drops"),
-            (effects.counts, "counts"),
-            (effects.events, "writes events"),
-            (effects.emits, "emits packets"),
-            (effects.shares, "takes shared resources"),
-            (effects.aliases, "names flows anew"),
-            (effects.turns, "turns packets back"),
-        ]
-        .into_iter()
-        .filter_map(|(does, what)| does.then_some(what))
-        .collect();
-        if !does.is_empty() {
-            let _ = writeln!(out, "  {}", does.join(", "));
-        }
-        if effects.cycles > 0 {
-            let _ = writeln!(out, "  about {} cycles per packet", effects.cycles);
-        }
+        write_effects(&mut out, &node.effects);
         for (label, target) in joined_links(&plan.graph, number) {
             let _ = writeln!(out, "  {label} → {}", target_name(&plan.graph, target));
         }
@@ -112,4 +75,35 @@ pub fn explain(plan: &Plan, name: &str) -> Option<String> {
         decisions(&mut out, list);
     }
     Some(out)
+}
+
+fn write_effects(out: &mut String, effects: &Effects) {
+    let parts = |parts: weir_nf::Parts| {
+        let names: Vec<&str> = parts.names().collect();
+        match names.is_empty() {
+            true => "nothing".to_owned(),
+            false => names.join(", "),
+        }
+    };
+    let (reads, writes) = (parts(effects.reads), parts(effects.writes));
+    let _ = writeln!(out, "  reads {reads}; writes {writes}");
+    let does: Vec<&str> = [
+        (effects.stateful, "keeps state"),
+        (effects.drops, "drops"),
+        (effects.counts, "counts"),
+        (effects.events, "writes events"),
+        (effects.emits, "emits packets"),
+        (effects.shares, "takes shared resources"),
+        (effects.aliases, "names flows anew"),
+        (effects.turns, "turns packets back"),
+    ]
+    .into_iter()
+    .filter_map(|(does, what)| does.then_some(what))
+    .collect();
+    if !does.is_empty() {
+        let _ = writeln!(out, "  {}", does.join(", "));
+    }
+    if effects.cycles > 0 {
+        let _ = writeln!(out, "  about {} cycles per packet", effects.cycles);
+    }
 }

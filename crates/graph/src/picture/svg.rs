@@ -72,8 +72,10 @@ struct Layout {
     /// Left, top, width of each box.
     boxes: Vec<(f64, f64, f64)>,
     /// Centre of `out`, and of `drop`.
-    ends: [(f64, f64); 2],
-    ends_used: [bool; 2],
+    out: (f64, f64),
+    drop: (f64, f64),
+    out_used: bool,
+    drop_used: bool,
     width: f64,
     height: f64,
 }
@@ -132,21 +134,15 @@ impl Layout {
         }
         let deepest = rows.iter().copied().max().unwrap_or(1).max(2);
         let height = deepest as f64 * (BOX_HEIGHT + ROW_GAP) + 2.0 * ROW_GAP;
-        let mut ends_used = [false; 2];
-        for number in 0..n {
-            for (_, target) in joined_links(graph, number) {
-                match target {
-                    Target::Out => ends_used[0] = true,
-                    Target::Drop => ends_used[1] = true,
-                    _ => {}
-                }
-            }
-        }
+        let links = |number| joined_links(graph, number);
+        let is_used = |end: Target| (0..n).any(|i| links(i).iter().any(|(_, to)| *to == end));
         let first = ROW_GAP + BOX_HEIGHT / 2.0;
         Layout {
             boxes,
-            ends: [(x + 8.0, first), (x + 8.0, first + BOX_HEIGHT + ROW_GAP)],
-            ends_used,
+            out: (x + 8.0, first),
+            drop: (x + 8.0, first + BOX_HEIGHT + ROW_GAP),
+            out_used: is_used(Target::Out),
+            drop_used: is_used(Target::Drop),
             width: x + 60.0,
             height,
         }
@@ -161,8 +157,8 @@ impl Layout {
                         let (x, y, _) = self.boxes[other];
                         (dx + x, dy + y + BOX_HEIGHT / 2.0)
                     }
-                    (None, Target::Drop) => (dx + self.ends[1].0, dy + self.ends[1].1),
-                    (None, _) => (dx + self.ends[0].0, dy + self.ends[0].1),
+                    (None, Target::Drop) => (dx + self.drop.0, dy + self.drop.1),
+                    (None, _) => (dx + self.out.0, dy + self.out.1),
                 };
                 arrow(out, from, to, &label);
             }
@@ -200,7 +196,11 @@ impl Layout {
                 escaped(&second),
             );
         }
-        for ((name, (x, y)), used) in ["out", "drop"].iter().zip(self.ends).zip(self.ends_used) {
+        let ends = [
+            ("out", self.out, self.out_used),
+            ("drop", self.drop, self.drop_used),
+        ];
+        for (name, (x, y), used) in ends {
             if used {
                 let _ = writeln!(
                     out,

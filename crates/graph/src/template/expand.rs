@@ -153,28 +153,32 @@ pub(crate) fn expand<'k>(
     } else {
         whole.nodes
     };
-    let instances = entries
-        .iter()
-        .zip(of)
-        .filter_map(|(entry, of)| {
-            let Some(Of::Template(template)) = of else {
-                return None;
-            };
-            let own = nodes.iter().filter(|n| n.instance == entry.instance);
-            let left = expander.left_out.iter();
-            Some(Instance {
-                name: entry.instance.clone(),
-                template: template.name.clone(),
-                summary: template.summary.clone(),
-                processors: own.map(|node| node.name.clone()).collect(),
-                left_out: left
-                    .filter(|(instance, _)| *instance == entry.instance)
-                    .map(|(_, name)| name.clone())
-                    .collect(),
-            })
-        })
-        .collect();
+    let instances = entries.iter().zip(of).filter_map(|(entry, of)| match of {
+        Some(Of::Template(template)) => Some(instance(entry, template, &nodes, &expander.left_out)),
+        _ => None,
+    });
+    let instances = instances.collect();
     (nodes, instances)
+}
+
+fn instance(
+    entry: &RawEntry,
+    template: &Template,
+    nodes: &[Flat<'_>],
+    left_out: &[(String, String)],
+) -> Instance {
+    let own = nodes.iter().filter(|n| n.instance == entry.instance);
+    Instance {
+        name: entry.instance.clone(),
+        template: template.name.clone(),
+        summary: template.summary.clone(),
+        processors: own.map(|node| node.name.clone()).collect(),
+        left_out: left_out
+            .iter()
+            .filter(|(instance, _)| *instance == entry.instance)
+            .map(|(_, name)| name.clone())
+            .collect(),
+    }
 }
 
 /// Drops the processors of templates that nothing leads to under the settings;
@@ -268,59 +272,7 @@ impl<'k> Expander<'k> {
                 pieces.push(Piece::nothing());
                 continue;
             }
-            let note = format!(
-                "read for `{name}`, which {} asks for",
-                report.texts.line(place.span)
-            );
-            let settings = match &entry.settings {
-                None => None,
-                Some(settings) => {
-                    let made = self.settings(settings, &values, entry, place);
-                    let before = report.remark(self.remark(&note));
-                    let made = made_or_reported(made, entry, place, report);
-                    report.remark(before);
-                    made?
-                }
-            };
-            pieces.push(match of? {
-                Of::Function(kind) => {
-                    if self.count >= MAX_FUNCTIONS {
-                        report.error_help(
-                            place.span,
-                            format!(
-                                "templates make more than {MAX_FUNCTIONS} processors of this \
-                                 chain: it has at most {MAX_FUNCTIONS}"
-                            ),
-                            "split it into several chains",
-                        );
-                        return None;
-                    }
-                    self.count += 1;
-                    Piece::of(Flat {
-                        name,
-                        instance: place.instance.to_owned(),
-                        instance_span: place.span,
-                        kind,
-                        kind_span: entry.kind_span,
-                        settings,
-                        next: Vec::new(),
-                        note: Some(note),
-                    })
-                }
-                Of::Template(inner) => {
-                    let place = Place {
-                        name: &name,
-                        instance: place.instance,
-                        span: place.span,
-                        kind_span: entry.kind_span,
-                        depth: place.depth + 1,
-                    };
-                    let before = report.remark(self.remark(&note));
-                    let piece = self.template(inner, settings.as_ref(), &place, report);
-                    report.remark(before);
-                    piece?
-                }
-            });
+            pieces.push(self.entry(entry, of?, name, &values, place, report)?);
         }
         let whole = join(pieces, &next);
         let reached = reachable(&whole);
@@ -347,6 +299,71 @@ impl<'k> Expander<'k> {
             return None;
         }
         Some(whole)
+    }
+
+    /// The processors of a template's entry, named `name`. `None` where that was reported.
+    fn entry(
+        &mut self,
+        entry: &RawEntry,
+        of: Of<'k>,
+        name: String,
+        values: &Values,
+        place: &Place<'_>,
+        report: &mut Report<'_>,
+    ) -> Option<Piece<'k>> {
+        let note = format!(
+            "read for `{name}`, which {} asks for",
+            report.texts.line(place.span)
+        );
+        let settings = match &entry.settings {
+            None => None,
+            Some(settings) => {
+                let made = self.settings(settings, values, entry, place);
+                let before = report.remark(self.remark(&note));
+                let made = made_or_reported(made, entry, place, report);
+                report.remark(before);
+                made?
+            }
+        };
+        match of {
+            Of::Function(kind) => {
+                if self.count >= MAX_FUNCTIONS {
+                    report.error_help(
+                        place.span,
+                        format!(
+                            "templates make more than {MAX_FUNCTIONS} processors of this \
+                             chain: it has at most {MAX_FUNCTIONS}"
+                        ),
+                        "split it into several chains",
+                    );
+                    return None;
+                }
+                self.count += 1;
+                Some(Piece::of(Flat {
+                    name,
+                    instance: place.instance.to_owned(),
+                    instance_span: place.span,
+                    kind,
+                    kind_span: entry.kind_span,
+                    settings,
+                    next: Vec::new(),
+                    note: Some(note),
+                }))
+            }
+            Of::Template(inner) => {
+                let place = Place {
+                    name: &name,
+                    instance: place.instance,
+                    span: place.span,
+                    kind_span: entry.kind_span,
+                    depth: place.depth + 1,
+                };
+                let before = report.remark(self.remark(&note));
+                let piece = self.template(inner, settings.as_ref(), &place, report);
+                report.remark(before);
+                piece
+            }
+        }
     }
 
     fn remark(&self, note: &str) -> Option<Remark> {

@@ -62,11 +62,7 @@ impl Library {
         let before = report.errors();
         if let Some(text) = self.more.get(Templates::MOST) {
             report.error(
-                crate::diagnostic::Span {
-                    text: *text,
-                    start: 0,
-                    end: 0,
-                },
+                crate::diagnostic::Span::start_of(*text),
                 format!("more than {} templates", Templates::MOST),
             );
             return false;

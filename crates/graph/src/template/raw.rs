@@ -140,11 +140,7 @@ pub(crate) fn parse(text: u32, report: &mut Report<'_>) -> Option<Template> {
     let Some(root) = tree::parse_at(text, source, offset, report).filter(|root| !root.is_null())
     else {
         if report.errors() == before {
-            let start = Span {
-                text,
-                start: 0,
-                end: 0,
-            };
+            let start = Span::start_of(text);
             report.error_help(
                 start,
                 "there is no template in this file",

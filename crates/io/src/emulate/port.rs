@@ -24,9 +24,10 @@ pub struct EmulatedPort {
     /// Packets that were to go out, and the bytes of those that went to the
     /// port, copies apart.
     given: (u64, u64),
-    /// Packets that were on their way when the port was closed; copies that were
-    /// to go out are nobody's.
-    left: [u64; 2],
+    /// Packets that were on their way in when the port was closed.
+    left_inward: u64,
+    /// The same on their way out; copies are nobody's.
+    left_outward: u64,
 }
 
 impl std::fmt::Debug for EmulatedPort {
@@ -52,7 +53,8 @@ impl EmulatedPort {
             queue: Vec::new(),
             came: (0, 0),
             given: (0, 0),
-            left: [0; 2],
+            left_inward: 0,
+            left_outward: 0,
         }
     }
 
@@ -110,7 +112,7 @@ impl InputPort for EmulatedPort {
     fn counters(&self) -> PortCounters {
         let mut counters = InputPort::counters(&*self.inner);
         (counters.packets, counters.bytes) = self.came;
-        add(&mut counters, self.inward.counts(), self.left[0]);
+        add(&mut counters, self.inward.counts(), self.left_inward);
         counters.mode = Some(self.mode.clone());
         counters
     }
@@ -132,7 +134,7 @@ impl OutputPort for EmulatedPort {
 
     fn counters(&self) -> PortCounters {
         let mut counters = OutputPort::counters(&*self.inner);
-        add(&mut counters, self.outward.counts(), self.left[1]);
+        add(&mut counters, self.outward.counts(), self.left_outward);
         // Copies were sent besides: each packet that was to go out is counted
         // once.
         counters.packets = self.given.0.saturating_sub(counters.dropped());
@@ -171,11 +173,11 @@ impl LivePort for EmulatedPort {
 
     fn close(&mut self, pool: &mut FramePool) {
         while let Some((_, frame)) = self.inward.arrived(Time(u64::MAX)) {
-            self.left[0] += 1;
+            self.left_inward += 1;
             pool.give(frame);
         }
         while let Some((frame, copied)) = self.goes_out(Time(u64::MAX)) {
-            self.left[1] += u64::from(!copied);
+            self.left_outward += u64::from(!copied);
             pool.give(frame);
         }
         pool.give_all(&mut self.queue);

@@ -181,31 +181,10 @@ impl Slot {
                 }
                 packet
             }
-            Step::Response => {
-                let (packet, done) = self.segment(true, data, stock);
-                self.unacknowledged += 1;
-                // Every second segment is acknowledged (RFC 9293 §3.8.6.3).
-                if done || self.unacknowledged == 2 {
-                    self.step = Step::DataAck;
-                }
-                packet
-            }
+            Step::Response => self.respond(data, stock),
             Step::DataAck => {
                 self.unacknowledged = 0;
-                let over = self.sent as usize >= stock.content.len(true, self.message);
-                self.step = if !over {
-                    Step::Response
-                } else if self.exchanges > 1 {
-                    self.exchanges -= 1;
-                    self.ask(random);
-                    Step::Request
-                } else {
-                    match random.below(10) {
-                        0 => Step::Reset,
-                        1 | 2 => Step::Fin(true),
-                        _ => Step::Fin(false),
-                    }
-                };
+                self.step = self.after_data(stock, random);
                 self.control(false, ACK)
             }
             Step::Fin(server) => {
@@ -230,20 +209,51 @@ impl Slot {
                 self.step = Step::Answer;
                 self.datagram(false, false, data)
             }
-            Step::Answer => {
-                // An echo reply returns what was asked (RFC 792).
-                let echo = class.protocol == Protocol::Icmp;
-                let data = if echo { self.sent as usize } else { data };
-                let packet = self.datagram(true, !echo, data);
-                self.client = self.client.wrapping_add(1);
-                self.step = Step::Ask;
-                self.exchanges = self.exchanges.saturating_sub(1);
-                if self.exchanges == 0 {
-                    self.end();
-                }
-                packet
-            }
+            Step::Answer => self.answer(class, data),
         }
+    }
+
+    /// The server's segment.
+    fn respond(&mut self, data: usize, stock: &Stock) -> Packet {
+        let (packet, done) = self.segment(true, data, stock);
+        self.unacknowledged += 1;
+        // Every second segment is acknowledged (RFC 9293 §3.8.6.3).
+        if done || self.unacknowledged == 2 {
+            self.step = Step::DataAck;
+        }
+        packet
+    }
+
+    /// The step after the client has acknowledged data.
+    fn after_data(&mut self, stock: &Stock, random: &mut Random) -> Step {
+        if (self.sent as usize) < stock.content.len(true, self.message) {
+            return Step::Response;
+        }
+        if self.exchanges > 1 {
+            self.exchanges -= 1;
+            self.ask(random);
+            return Step::Request;
+        }
+        match random.below(10) {
+            0 => Step::Reset,
+            1 | 2 => Step::Fin(true),
+            _ => Step::Fin(false),
+        }
+    }
+
+    /// The server's datagram.
+    fn answer(&mut self, class: Class, data: usize) -> Packet {
+        // An echo reply returns what was asked (RFC 792).
+        let echo = class.protocol == Protocol::Icmp;
+        let data = if echo { self.sent as usize } else { data };
+        let packet = self.datagram(true, !echo, data);
+        self.client = self.client.wrapping_add(1);
+        self.step = Step::Ask;
+        self.exchanges = self.exchanges.saturating_sub(1);
+        if self.exchanges == 0 {
+            self.end();
+        }
+        packet
     }
 
     fn begin(&mut self, class: Class, number: u32, stock: &Stock, random: &mut Random) {

@@ -187,6 +187,33 @@ fn popularity(text: &str) -> Option<Popularity> {
     }
 }
 
+const CLIENT_PORTS: Range = Range {
+    low: 1_024,
+    high: 65_535,
+};
+const RESPONSE_BYTES: Range = Range {
+    low: 200,
+    high: 20_000,
+};
+
+fn life(text: &str) -> Option<Life> {
+    match text {
+        "none" => Some(Life::None),
+        "tcp" => Some(Life::Tcp),
+        _ => None,
+    }
+}
+
+fn payload(text: &str) -> Option<Payload> {
+    match text {
+        "zero" => Some(Payload::Zero),
+        "random" => Some(Payload::Random),
+        "text" => Some(Payload::Text),
+        "http" => Some(Payload::Http),
+        _ => None,
+    }
+}
+
 impl GeneratorSpec {
     /// Reads settings written `key=value,key=value`; the empty text means all defaults.
     ///
@@ -196,18 +223,8 @@ impl GeneratorSpec {
     /// than the addresses and ports can tell apart, or inside and outside prefixes that overlap.
     pub fn parse(text: &str) -> Result<Self, SpecError> {
         let settings = Settings::split(text)?;
-        let life = settings.get("life", Life::None, |text| match text {
-            "none" => Some(Life::None),
-            "tcp" => Some(Life::Tcp),
-            _ => None,
-        })?;
-        let payload = settings.get("payload", Payload::Zero, |text| match text {
-            "zero" => Some(Payload::Zero),
-            "random" => Some(Payload::Random),
-            "text" => Some(Payload::Text),
-            "http" => Some(Payload::Http),
-            _ => None,
-        })?;
+        let life = settings.get("life", Life::None, life)?;
+        let payload = settings.get("payload", Payload::Zero, payload)?;
         let alive = life == Life::Tcp;
         let tcp = alive || payload == Payload::Http;
         let protocol = if tcp { Protocol::Tcp } else { Protocol::Udp };
@@ -225,10 +242,6 @@ impl GeneratorSpec {
             settings.get(key, default?, hosts6)
         };
         let port = |text: &str| range(text, 1, 65_535);
-        let all_ports = Range {
-            low: 1_024,
-            high: 65_535,
-        };
         let duration_ns = settings.get("duration", None, |text| duration(text).map(Some))?;
         let spec = Self {
             flows: settings.get("flows", 1_000, |text| number_within(text, 1, u32::MAX - 1))?,
@@ -252,7 +265,7 @@ impl GeneratorSpec {
             dst: prefix4("dst", "198.18.0.0/16")?,
             src6: prefix6("src6", "fd00:1::/64")?,
             dst6: prefix6("dst6", "fd00:2::/64")?,
-            sports: settings.get("sport", all_ports, port)?,
+            sports: settings.get("sport", CLIENT_PORTS, port)?,
             dports: settings.get("dport", None, |text| port(text).map(Some))?,
             vlan: settings.get("vlan", None, |text| {
                 number_within(text, 1, 4_094).map(|id| Some(id as u16))
@@ -260,14 +273,9 @@ impl GeneratorSpec {
             requests: settings.get("requests", Range { low: 1, high: 4 }, |text| {
                 range(text, 1, 250)
             })?,
-            response: settings.get(
-                "response",
-                Range {
-                    low: 200,
-                    high: 20_000,
-                },
-                |text| range(text, 1, 16_000_000),
-            )?,
+            response: settings.get("response", RESPONSE_BYTES, |text| {
+                range(text, 1, 16_000_000)
+            })?,
             seed: settings.get("seed", 1, number)?,
             start_ns: settings.get("start", 1_767_225_600_000_000_000, |text| {
                 let last = u64::MAX / 1_000_000_000 * 1_000_000_000;

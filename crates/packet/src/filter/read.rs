@@ -262,13 +262,10 @@ impl<'a> Reader<'a> {
             "phase" => {
                 let (at, name) = self.value((at, word), "a phase like `established`")?;
                 if !PHASES.contains(&name) {
+                    let (name, phases) = (shown(name), PHASES.join(", "));
                     return Err(error(
                         at,
-                        format!(
-                            "there is no phase `{}`; there are {}",
-                            shown(name),
-                            PHASES.join(", ")
-                        ),
+                        format!("there is no phase `{name}`; there are {phases}"),
                     ));
                 }
                 Operation::Phase(name.to_owned())

@@ -1,4 +1,4 @@
-//! Whatever comes: no panic, every packet accounted for, every frame home
+//! Random packets: no panic, every packet accounted for, every frame home
 //! ([`Rig`]'s drop looks).
 
 use proptest::prelude::*;

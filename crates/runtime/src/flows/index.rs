@@ -68,7 +68,7 @@ fn first(matches: u64) -> usize {
 
 fn tag(hash: u64) -> u16 {
     // The top bits; the bottom ones choose the bucket. Never `NO_TAG`.
-    ((hash >> 48) as u16).max(1)
+    (hash >> 48) as u16 | 1
 }
 
 impl Index {

@@ -54,12 +54,23 @@ pub(crate) struct FlowTable {
     pub(crate) aliases_refused: u64,
 }
 
+/// The assertion that a missing table breaks.
+pub(crate) const HAS_TABLE: &str = "a flow has a table";
+
 impl FlowTable {
     /// Records of level `level`: 0 for flows, n + 1 for scope number n.
     pub(crate) fn level(&self, level: usize) -> Option<&Records> {
         match level.checked_sub(1) {
             None => Some(&self.flows),
             Some(scope) => self.scopes.get(scope).map(|scope| &scope.records),
+        }
+    }
+
+    /// The same for writing, of a level that there is.
+    pub(crate) fn level_mut(&mut self, level: usize) -> &mut Records {
+        match level.checked_sub(1) {
+            None => &mut self.flows,
+            Some(scope) => &mut self.scopes[scope].records,
         }
     }
 

@@ -76,7 +76,6 @@ pub(super) fn follow_tcp(
     timeouts: &Timeouts,
 ) -> Heard {
     let had = head.tcp;
-    let both_fins = seen::FIN_CLIENT | seen::FIN_SERVER;
     // Something of this flow is over: the connection, or one before it by the
     // same ports of which packets come late.
     let is_over = window::fins(had) | had & seen::RESET != 0;
@@ -95,19 +94,7 @@ pub(super) fn follow_tcp(
         };
     }
     if flags & SYN != 0 {
-        if flags & ACK == 0 && to_server {
-            tcp |= seen::SYN;
-            if is_over {
-                // The answer tells whether it begins another connection.
-                tcp &= !(seen::SYN_ACK | seen::HANDSHAKE);
-            }
-        } else if flags & ACK != 0 && !to_server && tcp & seen::SYN != 0 {
-            if is_over && tcp & seen::SYN_ACK == 0 {
-                // Both agree that it does.
-                tcp = seen::SYN;
-            }
-            tcp |= seen::SYN_ACK;
-        }
+        tcp = with_syn(tcp, flags, to_server, is_over);
     } else if had == 0 {
         tcp |= seen::MIDSTREAM;
     }
@@ -138,22 +125,7 @@ pub(super) fn follow_tcp(
     if tcp == had && head.idle_ms != 0 {
         return heard;
     }
-    let both_acks = seen::ACK_CLIENT | seen::ACK_SERVER;
-    let fins = window::fins(tcp);
-    let phase = if tcp & seen::RESET != 0 || fins == both_fins {
-        Phase::Closed
-    } else if fins != 0 {
-        Phase::Closing
-    } else if tcp & seen::HANDSHAKE != 0
-        || is_under_way
-        || tcp & seen::SYN == 0 && tcp & both_acks == both_acks
-    {
-        Phase::Established
-    } else if tcp & seen::SYN_ACK != 0 {
-        Phase::Answered
-    } else {
-        Phase::Open
-    };
+    let phase = phase_of(tcp, is_under_way);
     head.phase = phase as u8;
     head.idle_ms = match phase {
         Phase::Open | Phase::Answered => timeouts.tcp_opening,
@@ -166,6 +138,40 @@ pub(super) fn follow_tcp(
         head.idle_ms = head.idle_ms.min(timeouts.tcp_closing);
     }
     heard
+}
+
+/// The marks after a SYN, by itself or in an answer. `is_over`: something of the flow has ended.
+fn with_syn(tcp: u16, flags: u8, to_server: bool, is_over: bool) -> u16 {
+    match (flags & ACK != 0, to_server) {
+        // The answer tells whether it begins another connection.
+        (false, true) if is_over => (tcp | seen::SYN) & !(seen::SYN_ACK | seen::HANDSHAKE),
+        (false, true) => tcp | seen::SYN,
+        // Both agree that it does.
+        (true, false) if is_over && tcp & (seen::SYN | seen::SYN_ACK) == seen::SYN => {
+            seen::SYN | seen::SYN_ACK
+        }
+        (true, false) if tcp & seen::SYN != 0 => tcp | seen::SYN_ACK,
+        _ => tcp,
+    }
+}
+
+fn phase_of(tcp: u16, is_under_way: bool) -> Phase {
+    let both_acks = seen::ACK_CLIENT | seen::ACK_SERVER;
+    let fins = window::fins(tcp);
+    if tcp & seen::RESET != 0 || fins == seen::FIN_CLIENT | seen::FIN_SERVER {
+        Phase::Closed
+    } else if fins != 0 {
+        Phase::Closing
+    } else if tcp & seen::HANDSHAKE != 0
+        || is_under_way
+        || tcp & seen::SYN == 0 && tcp & both_acks == both_acks
+    {
+        Phase::Established
+    } else if tcp & seen::SYN_ACK != 0 {
+        Phase::Answered
+    } else {
+        Phase::Open
+    }
 }
 
 /// Time-out of a new flow of this protocol.

@@ -94,7 +94,9 @@ impl Segment {
             if self.ack != head.sent[peer] {
                 doubt_no_fin(head, peer);
             }
-            head.tcp &= !AHEAD[peer];
+            if head.tcp & (AHEAD[0] | AHEAD[1]) != 0 {
+                head.tcp &= !AHEAD[peer];
+            }
             head.sent[peer] = self.ack;
         }
         head.acked[me] = later(head.acked[me], self.ack);

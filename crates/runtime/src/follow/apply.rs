@@ -1,11 +1,14 @@
 //! Packets of units that live here, in; their entries, out.
 
+use weir_nf::CloseReason;
 use weir_nf::host::{BURST, Place};
 use weir_packet::{
-    Direction, Disposition, FragmentKey, Frame, FramePool, PacketMemory, frame_flags as flags,
+    Direction, Disposition, FlowKey, FragmentKey, Frame, FrameMeta, FramePool, PacketMemory,
+    frame_flags as flags,
 };
 
 use super::units::BELONGINGS;
+use super::{FOLLOWS, following};
 use crate::classify::{Classified, Kinds, direction_of};
 use crate::drops::EngineDrop;
 use crate::flows::Found;
@@ -188,7 +191,8 @@ impl Runtime {
 
     /// Notes the clock of a packet that reaches no flow in its unit.
     fn set_clock(&mut self, unit: u64, clock: u64) {
-        let (Some(table), Some(follow)) = (&mut self.table, &self.follow) else {
+        let internal = &mut self.counts.internal;
+        let Some((table, follow)) = following(internal, &mut self.table, &mut self.follow) else {
             return;
         };
         let Some(known) = follow.units.get(unit) else {
@@ -288,42 +292,28 @@ impl Runtime {
             return Given::Refused(EngineDrop::NoSuchUnit);
         }
         let Lookup { key, .. } = self.scratch.lookups[i];
-        let find = |runtime: &Runtime| {
-            let (table, follow) = (runtime.table.as_ref()?, runtime.follow.as_ref()?);
-            let unit = follow.units.get(meta.unit)?;
-            Some(table.find_in(&follow.units, unit, &key, direction, meta.side))
-        };
-        let asks = self
-            .table
-            .as_ref()
-            .is_some_and(|table| table.aliases.may_be_asked());
+        let find = |runtime: &Runtime| runtime.find_in_unit(&key, direction, &meta);
+        let asks = self.may_ask_aliases();
         // One of the unit's earlier packets may ask for the name that this one
         // has, or for one that goes with the flow that this one ends.
         let waits = |runtime: &Runtime| asks && runtime.is_unit_busy(memory, frames, meta.unit, i);
-        let mut ended = false;
-        let mut scope = None;
+        let (mut ended, mut scope) = (false, None);
         let known = match find(self) {
-            Some(Found::Flow(flow, direction)) => {
-                let why = self.table.as_ref().and_then(|table| {
-                    let head = table.flows.blocks.head(flow);
-                    self.reading.over(head, &self.scratch.headers[i], now)
-                });
-                match why {
-                    None => Some((flow, direction)),
-                    Some(_) if self.is_busy(flow, i) || waits(self) => return Given::Cut,
-                    Some(why) => {
-                        self.now = now;
-                        self.world.caused_by(i);
-                        self.set_head_clock(flow, meta.clock);
-                        self.end_flow(pool, flow, why);
-                        ended = true;
-                        if let Some(Found::Unit(unit)) = find(self) {
-                            scope = Some(unit);
-                        }
-                        None
+            Some(Found::Flow(flow, direction)) => match self.why_over(flow, i, now) {
+                None => Some((flow, direction)),
+                Some(_) if self.is_busy(flow, i) || waits(self) => return Given::Cut,
+                Some(why) => {
+                    self.now = now;
+                    self.world.caused_by(i);
+                    self.set_head_clock(flow, meta.clock);
+                    self.end_flow(pool, flow, why);
+                    ended = true;
+                    if let Some(Found::Unit(unit)) = find(self) {
+                        scope = Some(unit);
                     }
+                    None
                 }
-            }
+            },
             Some(Found::Unit(unit)) => {
                 scope = Some(unit);
                 None
@@ -337,22 +327,21 @@ impl Runtime {
                     return Given::Cut;
                 }
                 let opened = self.open_in_unit(pool, memory, frames, i, direction, scope, &meta);
-                match opened {
-                    Ok(flow) => {
-                        if asks && let Some(follow) = &mut self.follow {
-                            follow.opened.push(meta.unit);
-                        }
-                        // The end of the unit's flow under this key, a tick's
-                        // perhaps, may be let out when the switch has known the
-                        // packet by that flow already. (A unit that is one flow
-                        // keeps its key.) Its first packet follows no end.
-                        if ended || self.is_wide() && meta.clock > 1 {
-                            self.note_opening(i, flow);
-                        }
-                        (flow, direction)
-                    }
+                let flow = match opened {
+                    Ok(flow) => flow,
                     Err(reason) => return Given::Refused(reason),
+                };
+                if asks && let Some(follow) = &mut self.follow {
+                    follow.opened.push(meta.unit);
                 }
+                // The end of the unit's flow under this key, a tick's
+                // perhaps, may be let out when the switch has known the
+                // packet by that flow already. (A unit that is one flow
+                // keeps its key.) Its first packet follows no end.
+                if ended || self.is_wide() && meta.clock > 1 {
+                    self.note_opening(i, flow);
+                }
+                (flow, direction)
             }
         };
         let bytes = memory.bytes(&frames[i]);
@@ -361,6 +350,19 @@ impl Runtime {
             self.remember_datagram(memory, &frames[i], i, flow, direction);
         }
         Given::Done
+    }
+
+    /// Looks the key of a packet with this metadata up within its unit.
+    fn find_in_unit(&self, key: &FlowKey, direction: Direction, meta: &FrameMeta) -> Option<Found> {
+        let (table, follow) = (self.table.as_ref()?, self.follow.as_ref()?);
+        let unit = follow.units.get(meta.unit)?;
+        Some(table.find_in(&follow.units, unit, key, direction, meta.side))
+    }
+
+    /// Why `flow` ends before packet `i` of the burst, if it does.
+    fn why_over(&self, flow: u32, i: usize, now: u64) -> Option<CloseReason> {
+        let head = self.table.as_ref()?.flows.blocks.head(flow);
+        self.reading.over(head, &self.scratch.headers[i], now)
     }
 
     /// Remembers the flow of a datagram whose first fragment this is.
@@ -423,11 +425,7 @@ impl Runtime {
     /// Makes the place of a unit its own. False where it can't have one: its
     /// number is beyond the table, or a later life lives there.
     fn enter_unit(&mut self, unit: u64) -> bool {
-        let Some(follow) = self
-            .counts
-            .internal
-            .expect(self.follow.as_mut(), "the stage is under a switch")
-        else {
+        let Some(follow) = self.counts.internal.expect(self.follow.as_mut(), FOLLOWS) else {
             return false;
         };
         let Some(there) = follow.units.at_place_of(unit).map(|there| there.id) else {

@@ -6,6 +6,7 @@ use weir_packet::{FlowKey, FramePool, Time};
 
 use super::apply::ENDS_PER_TICK;
 use super::units::place_of;
+use super::{FOLLOWS, following};
 use crate::classify::ended_by_silence;
 use crate::flows::records::ALIAS;
 use crate::runtime::Runtime;
@@ -17,7 +18,7 @@ impl Runtime {
     /// Ends the flows of a unit that have been idle for their time-out at
     /// `now`: the tick with number `clock`.
     pub(super) fn end_due_in(&mut self, pool: &mut FramePool, unit: u64, now: u64, clock: u64) {
-        let Some(follow) = &mut self.follow else {
+        let Some(follow) = self.counts.internal.expect(self.follow.as_mut(), FOLLOWS) else {
             return;
         };
         let Some(known) = follow.units.get_mut(unit) else {
@@ -27,7 +28,9 @@ impl Runtime {
         let mut next = known.first.checked_sub(1);
         let before = follow.ends;
         while let Some(flow) = next {
-            let (Some(table), Some(follow)) = (&mut self.table, &self.follow) else {
+            let internal = &mut self.counts.internal;
+            let Some((table, follow)) = following(internal, &mut self.table, &mut self.follow)
+            else {
                 return;
             };
             next = follow.units.after(flow);

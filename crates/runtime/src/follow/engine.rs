@@ -4,6 +4,7 @@
 use weir_nf::CloseReason;
 use weir_packet::FlowKey;
 
+use super::following;
 use super::names::Named;
 use super::units::BELONGINGS;
 use super::{Turn, What};
@@ -13,9 +14,9 @@ impl Runtime {
     /// Gives flows the names that one function asked for.
     #[cold]
     pub(crate) fn register_in_units(&mut self) {
-        let (Some(table), Some(follow)) = (&mut self.table, &mut self.follow) else {
-            self.clear_asked();
-            return;
+        let internal = &mut self.counts.internal;
+        let Some((table, follow)) = following(internal, &mut self.table, &mut self.follow) else {
+            return self.clear_asked();
         };
         let mut asked = core::mem::take(&mut self.world.aliases.asked);
         let causes = self.world.aliases.causes.as_ref();

@@ -2,8 +2,9 @@
 
 use weir_packet::{Disposition, Frame, FrameMeta, FramePool, HEADROOM, META_BYTES, PacketMemory};
 
-use super::What;
+use super::FOLLOWS;
 use super::units::WRITTEN;
+use super::{Turn, What};
 use crate::classify::Classified;
 use crate::execute::Dispositions;
 use crate::notes::{self, Note};
@@ -74,11 +75,7 @@ impl Runtime {
     /// Tells the units of packets that changed a state so.
     fn mark_changed(&mut self, memory: &PacketMemory, frames: &[Frame]) {
         let mut changed = core::mem::take(&mut self.scratch.outcome.changed);
-        let Some(follow) = self
-            .counts
-            .internal
-            .expect(self.follow.as_mut(), "the stage is under a switch")
-        else {
+        let Some(follow) = self.counts.internal.expect(self.follow.as_mut(), FOLLOWS) else {
             return;
         };
         // All at once, then one after the other.
@@ -140,9 +137,10 @@ impl Runtime {
 
     /// Puts what was emitted in the order in which it leaves, the first last.
     pub(super) fn sort_emitted(&mut self) {
-        let (Some(follow), emits) = (&mut self.follow, &mut self.world.emits) else {
+        let Some(follow) = self.counts.internal.expect(self.follow.as_mut(), FOLLOWS) else {
             return;
         };
+        let emits = &mut self.world.emits;
         let causes = emits.causes.as_ref().map_or(&[][..], |c| &c.packets);
         for (number, frame) in emits.frames.drain(..).enumerate() {
             let cause = causes.get(number).copied().unwrap_or(0);
@@ -166,21 +164,11 @@ impl Runtime {
         entries: &mut Vec<Frame>,
     ) {
         let own = *memory.meta(frame);
-        let Some(follow) = self
-            .counts
-            .internal
-            .expect(self.follow.as_mut(), "the stage is under a switch")
-        else {
+        let Some(follow) = self.counts.internal.expect(self.follow.as_mut(), FOLLOWS) else {
             return;
         };
-        while follow
-            .emitted
-            .last()
-            .is_some_and(|(order, _)| (order >> 16) as usize <= i)
-        {
-            let Some((_, mut frame)) = follow.emitted.pop() else {
-                break;
-            };
+        let due = |(order, _): &mut (u32, Frame)| (*order >> 16) as usize <= i;
+        while let Some((_, mut frame)) = follow.emitted.pop_if(due) {
             let meta = memory.meta_mut(&mut frame);
             meta.unit = own.unit;
             meta.clock = own.clock;
@@ -194,28 +182,18 @@ impl Runtime {
         let mut chunk = Chunk::default();
         let turns = follow.turns.len();
         for number in 0..turns {
-            let Some(turn) = self.follow.as_ref().and_then(|f| f.turns.get(number)) else {
-                break;
-            };
-            if usize::from(turn.cause) != i {
-                continue;
+            if let Some(turn) = self.follow.as_ref().and_then(|f| f.turns.get(number))
+                && usize::from(turn.cause) == i
+            {
+                let note = note_of(turn);
+                self.add_note(pool, &note, &own, &mut text, &mut chunk, entries);
             }
-            let key = turn.key;
-            let note = match turn.what {
-                What::FlowEnded => Note::FlowEnded { key },
-                What::AliasEnded => Note::AliasEnded { key },
-                What::FlowOpened { client_is_b } => Note::FlowOpened { key, client_is_b },
-            };
-            self.add_note(pool, &note, &own, &mut text, &mut chunk, entries);
         }
         for number in 0..self.world.leases.taken().len() {
-            if let Some(&(cause, pool_id, lease)) = self.world.leases.taken().get(number)
+            if let Some(&(cause, of, lease)) = self.world.leases.taken().get(number)
                 && usize::from(cause) == i
             {
-                let note = Note::Leased {
-                    pool: pool_id,
-                    lease,
-                };
+                let note = Note::Leased { pool: of, lease };
                 self.add_note(pool, &note, &own, &mut text, &mut chunk, entries);
             }
         }
@@ -348,5 +326,15 @@ fn put_frame(pool: &mut FramePool, own: &FrameMeta, text: &[u8], entries: &mut V
             true
         }
         Err(_) => false,
+    }
+}
+
+/// The note of a flow or alias that began or ended.
+fn note_of(turn: &Turn) -> Note<'static> {
+    let key = turn.key;
+    match turn.what {
+        What::FlowEnded => Note::FlowEnded { key },
+        What::AliasEnded => Note::AliasEnded { key },
+        What::FlowOpened { client_is_b } => Note::FlowOpened { key, client_is_b },
     }
 }

@@ -26,11 +26,13 @@ mod touch;
 pub(crate) mod units;
 
 use weir_nf::host::{AliasRequest, BURST, FlowOptions, MAX_ALIASES, MAX_EMITS};
-use weir_packet::{FlowKey, Frame};
+use weir_packet::{FlowKey, Frame, Internal};
 
 pub use apply::FRAMES_PER_TICK;
 use datagrams::Datagrams;
 use units::Units;
+
+use crate::flows::FlowTable;
 
 /// The kind of a thing that begins or ends.
 #[derive(Clone, Copy, Debug)]
@@ -71,6 +73,19 @@ pub(crate) struct Follow {
     pub(crate) emitted: Vec<(u32, Frame)>,
     /// Notes on their way into a frame.
     pub(crate) text: Vec<u8>,
+}
+
+/// The assertion that a missing [`Follow`] breaks.
+const FOLLOWS: &str = "the stage is under a switch";
+
+/// Both parts that an engine under a switch has; a missing one is counted.
+fn following<'t>(
+    internal: &mut Internal,
+    table: &'t mut Option<FlowTable>,
+    follow: &'t mut Option<Box<Follow>>,
+) -> Option<(&'t mut FlowTable, &'t mut Follow)> {
+    let both = table.as_mut().zip(follow.as_deref_mut());
+    internal.expect(both, FOLLOWS)
 }
 
 impl Follow {

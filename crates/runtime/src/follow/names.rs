@@ -24,10 +24,7 @@ impl FlowTable {
     /// (0: flows, n + 1: scope number n).
     pub(crate) fn root_of(&self, mut level: usize, mut record: u32) -> Option<u32> {
         while level < self.scopes.len() {
-            let cold = match level.checked_sub(1) {
-                None => &self.flows.cold,
-                Some(scope) => &self.scopes[scope].records.cold,
-            };
+            let cold = &self.level(level)?.cold;
             record = cold.get(record as usize)?.parent.checked_sub(1)?;
             level += 1;
         }

@@ -1,13 +1,14 @@
 //! New flows of a unit, and packets in their flow.
 
-use weir_nf::host::{FlowHead, Timeouts};
+use weir_nf::host::FlowHead;
 use weir_packet::{Direction, Frame, FrameMeta, FramePool, PacketMemory, frame_flags};
 
+use super::following;
 use super::units::{BELONGINGS, mixed_id};
 use super::{Turn, What};
 use crate::drops::EngineDrop;
-use crate::flows::tcp;
-use crate::open::{Home, client_of};
+use crate::flows::HAS_TABLE;
+use crate::open::Home;
 use crate::runtime::Runtime;
 use crate::scratch::Lookup;
 
@@ -27,10 +28,10 @@ impl Runtime {
         scope: Option<u32>,
         meta: &FrameMeta,
     ) -> Result<u32, EngineDrop> {
-        let headers = self.scratch.headers[i];
         let Lookup { key, .. } = self.scratch.lookups[i];
         let now = meta.time.0;
-        let (Some(table), Some(follow)) = (&mut self.table, &self.follow) else {
+        let internal = &mut self.counts.internal;
+        let Some((table, follow)) = following(internal, &mut self.table, &mut self.follow) else {
             return Err(EngineDrop::FlowTableFull);
         };
         let Some(unit) = follow.units.get(meta.unit) else {
@@ -47,23 +48,10 @@ impl Runtime {
             .flows
             .open(&key, hash, id, now)
             .ok_or(EngineDrop::FlowTableFull)?;
-        let head = table.flows.blocks.head_mut(flow);
-        let is_client = |source| {
-            let mut nodes = self.functions.nodes().iter();
-            nodes.any(|node| node.processor.is_client(source, meta.side))
-        };
-        let client = client_of(&headers, &key, direction, scope.is_some(), is_client);
-        if client == Direction::Reverse {
-            head.bits |= FlowHead::CLIENT_IS_B;
-        }
         if meta.flags & frame_flags::AFTER_LOSS != 0 {
-            head.bits |= FlowHead::AFTER_LOSS;
+            table.flows.blocks.head_mut(flow).bits |= FlowHead::AFTER_LOSS;
         }
-        head.idle_ms = tcp::first_timeout(key.proto(), &self.reading.options().timeouts);
-        if head.idle_ms != Timeouts::NEVER {
-            let due = now.saturating_add(u64::from(head.idle_ms) * 1_000_000);
-            table.wheel.insert(flow, due);
-        }
+        self.begin_flow(flow, i, direction, scope.is_some(), meta.side, now);
         let joined = match scope {
             Some(scope) => self.join_unit(flow, scope),
             None => {
@@ -75,7 +63,8 @@ impl Runtime {
                 self.join_units(pool, memory, frames, i, flow, direction, now, Some(home))
             }
         };
-        let (Some(table), Some(follow)) = (&mut self.table, &mut self.follow) else {
+        let internal = &mut self.counts.internal;
+        let Some((table, follow)) = following(internal, &mut self.table, &mut self.follow) else {
             return Err(EngineDrop::FlowTableFull);
         };
         if !joined {
@@ -138,11 +127,7 @@ impl Runtime {
         }
         let clock = meta.clock;
         self.scratch.places[i].clock = clock;
-        let Some(table) = self
-            .counts
-            .internal
-            .expect(self.table.as_mut(), "a flow has a table")
-        else {
+        let Some(table) = self.counts.internal.expect(self.table.as_mut(), HAS_TABLE) else {
             return;
         };
         table.flows.blocks.head_mut(flow).clock = clock;

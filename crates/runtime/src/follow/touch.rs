@@ -11,6 +11,7 @@
 //! are then.
 
 use crate::bytes::Reader;
+use crate::flows::HAS_TABLE;
 use crate::runtime::Runtime;
 use crate::snapshot::format::{put_touch, read_touch};
 use crate::snapshot::{SnapshotError, checked_touches};
@@ -73,17 +74,11 @@ impl Runtime {
                     .level(level)
                     .map_or(0, |records| records.blocks.head(member).opened);
                 let places: Vec<_> = self.functions.counters_of(level, opened).collect();
-                let Some(table) = self
-                    .counts
-                    .internal
-                    .expect(self.table.as_mut(), "a flow has a table")
+                let Some(table) = self.counts.internal.expect(self.table.as_mut(), HAS_TABLE)
                 else {
                     return;
                 };
-                let records = match level.checked_sub(1) {
-                    None => &mut table.flows,
-                    Some(scope) => &mut table.scopes[scope].records,
-                };
+                let records = table.level_mut(level);
                 let block = records.blocks.bytes_mut(member);
                 for place in places {
                     let Some((own, rest)) = counters.split_at_checked(place.len()) else {
@@ -155,17 +150,11 @@ impl Runtime {
         let mut touches = touches.into_iter();
         for (level, members) in members.iter().enumerate().rev() {
             for (&member, touch) in members.iter().zip(touches.by_ref()) {
-                let Some(table) = self
-                    .counts
-                    .internal
-                    .expect(self.table.as_mut(), "a flow has a table")
+                let Some(table) = self.counts.internal.expect(self.table.as_mut(), HAS_TABLE)
                 else {
                     return Err(SnapshotError::NoFlow);
                 };
-                let records = match level.checked_sub(1) {
-                    None => &mut table.flows,
-                    Some(scope) => &mut table.scopes[scope].records,
-                };
+                let records = table.level_mut(level);
                 read_touch(&mut Reader(touch), records.blocks.head_mut(member))?;
                 if level == 0 {
                     table.wheel.remove(member);

@@ -24,6 +24,7 @@ use super::error::SnapshotError;
 use crate::bytes::{Damaged, Reader};
 use crate::flows::window;
 use crate::follow::datagrams::{PER_UNIT, direction_from};
+use crate::functions::RunNode;
 use crate::notes::client_and_side;
 
 pub(super) const MAGIC: &[u8; 8] = b"weirsn\x00\x04";
@@ -81,6 +82,26 @@ pub(super) enum Slot<'a> {
     /// It has no state here.
     Closed,
     Open(SlotBytes<'a>),
+}
+
+impl<'a> Slot<'a> {
+    /// The bits of `opened` and of `changed` that a function with this part has in the record's head.
+    pub(super) fn bits(&self, node: &RunNode) -> (u64, u64) {
+        match self {
+            Slot::Elsewhere | Slot::Closed => (0, 0),
+            Slot::OfFlow(_) => (node.slot.flow_bit, 0),
+            Slot::Open(_) => (node.slot.bit, node.slot.bit),
+        }
+    }
+
+    /// The function's state of the flow itself, in a record of this level.
+    pub(super) fn flow_state(&self, level: usize) -> Option<&'a [u8]> {
+        match self {
+            Slot::OfFlow(flow_state) => Some(flow_state),
+            Slot::Open(bytes) if level == 0 => Some(bytes.flow_state),
+            _ => None,
+        }
+    }
 }
 
 /// One record.
@@ -238,48 +259,48 @@ fn read_record<'a>(
             open: level == 1,
         });
     }
-    let mut slots = Vec::with_capacity(shapes.len());
-    for shape in shapes {
-        let is_open = match reader.u8()? {
-            0 => false,
-            1 => true,
-            _ => return Err(SnapshotError::Corrupt),
-        };
-        let flow_state = if is_open && level == 0 {
-            shape.flow_state
-        } else {
-            0
-        };
-        slots.push(if shape.level() != level {
-            match (is_open, level) {
-                (false, _) => Slot::Elsewhere,
-                (true, 0) => Slot::OfFlow(reader.take(flow_state)?),
-                (true, _) => return Err(SnapshotError::Corrupt),
-            }
-        } else if is_open {
-            let (state, stats) = (reader.take(shape.state)?, reader.take(shape.stats)?);
-            let mut buffers = Vec::with_capacity(usize::from(shape.buffers));
-            for _ in 0..shape.buffers {
-                buffers.push(reader.counted()?);
-            }
-            Slot::Open(SlotBytes {
-                state,
-                stats,
-                buffers,
-                flow_state: reader.take(flow_state)?,
-            })
-        } else {
-            Slot::Closed
-        });
-    }
+    let slots: Result<_, _> = shapes
+        .iter()
+        .map(|shape| read_slot(reader, level, shape))
+        .collect();
     Ok(Record {
         parent,
         head,
         opened,
         aliases,
-        slots,
+        slots: slots?,
         touch_at,
     })
+}
+
+/// Reads a function's part of a record of this level.
+fn read_slot<'a>(
+    reader: &mut Reader<'a>,
+    level: usize,
+    shape: &Shape<'a>,
+) -> Result<Slot<'a>, SnapshotError> {
+    let is_open = match reader.u8()? {
+        0 => false,
+        1 => true,
+        _ => return Err(SnapshotError::Corrupt),
+    };
+    match (shape.level() == level, is_open) {
+        (false, false) => Ok(Slot::Elsewhere),
+        (false, true) if level == 0 => Ok(Slot::OfFlow(reader.take(shape.flow_state)?)),
+        (false, true) => Err(SnapshotError::Corrupt),
+        (true, false) => Ok(Slot::Closed),
+        (true, true) => {
+            let (state, stats) = (reader.take(shape.state)?, reader.take(shape.stats)?);
+            let buffers: Result<_, _> = (0..shape.buffers).map(|_| reader.counted()).collect();
+            let flow_state = if level == 0 { shape.flow_state } else { 0 };
+            Ok(Slot::Open(SlotBytes {
+                state,
+                stats,
+                buffers: buffers?,
+                flow_state: reader.take(flow_state)?,
+            }))
+        }
+    }
 }
 
 fn read_datagram(reader: &mut Reader<'_>, flows: usize) -> Result<DatagramBytes, SnapshotError> {

@@ -194,21 +194,6 @@ impl Runtime {
         Ok(())
     }
 
-    /// Sets the counters ([`weir_nf::Stats`]) in the bytes of
-    /// [`Runtime::export_unit`] to zero.
-    ///
-    /// # Errors
-    ///
-    /// They are damaged.
-    pub fn clear_stats(snapshot: &mut [u8]) -> Result<(), SnapshotError> {
-        for place in stats_places(snapshot, &Parsed::of(snapshot)?) {
-            if let Some(stats) = snapshot.get_mut(place) {
-                stats.fill(0);
-            }
-        }
-        Ok(())
-    }
-
     /// The unit's flows (key, client is the key's second end) and aliases
     /// (with the key of their flow), read from the bytes of
     /// [`Runtime::export_unit`].

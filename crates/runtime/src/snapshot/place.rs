@@ -1,9 +1,10 @@
 //! From a snapshot, read and checked, to a unit.
 
+use weir_nf::BufferPool;
 use weir_nf::host::FlowHead;
 
 use super::SnapshotError;
-use super::format::{Parsed, Record, Shape, Slot};
+use super::format::{Parsed, Record, Shape, Slot, SlotBytes};
 use crate::fragments::Owner;
 use crate::functions::RunNode;
 use crate::runtime::Runtime;
@@ -137,10 +138,7 @@ impl Runtime {
         if taken {
             return Err(SnapshotError::Exists);
         }
-        let records = match level.checked_sub(1) {
-            None => &mut table.flows,
-            Some(scope) => &mut table.scopes[scope].records,
-        };
+        let records = table.level_mut(level);
         let record = records
             .open(&key, hash, wanted.head.id, wanted.head.last_seen)
             .ok_or(SnapshotError::Full)?;
@@ -159,43 +157,16 @@ impl Runtime {
         cold.opened = wanted.opened;
         cold.parent = parent.map_or(0, |parent| parent + 1);
         for ((node, shape), slot) in self.functions.nodes().iter().zip(shapes).zip(&wanted.slots) {
+            let (opened, changed) = slot.bits(node);
             let head = records.blocks.head_mut(record);
-            let bytes = match slot {
-                Slot::Closed | Slot::Elsewhere => continue,
-                Slot::OfFlow(flow_state) => {
-                    head.opened |= node.slot.flow_bit;
-                    let block = records.blocks.bytes_mut(record);
-                    place_flow_state(node, shape, flow_state, block)?;
-                    continue;
-                }
-                Slot::Open(bytes) => bytes,
-            };
-            head.opened |= node.slot.bit;
-            head.changed |= node.slot.bit;
-            let layout = node.processor.state();
+            head.opened |= opened;
+            head.changed |= changed;
             let block = records.blocks.bytes_mut(record);
-            let place = |from: u32, len: u32| from as usize..from as usize + len as usize;
-            let state = block.get_mut(place(node.slot.state, layout.bytes));
-            let made = state
-                .is_some_and(|state| node.processor.upgrade(shape.version, bytes.state, state));
-            if !made {
-                return Err(SnapshotError::Version(node.name.clone()));
+            if let Slot::Open(bytes) = slot {
+                place_slot(node, shape, bytes, block, &mut self.world.buffers)?;
             }
-            if level == 0 {
-                place_flow_state(node, shape, bytes.flow_state, block)?;
-            }
-            if let Some(stats) = block.get_mut(place(node.slot.stats, layout.stats_bytes)) {
-                stats.copy_from_slice(bytes.stats);
-            }
-            let limit = node.processor.descriptor().buffer_bytes;
-            for (i, content) in bytes.buffers.iter().enumerate() {
-                let (mut handle, mut changed) = (0, false);
-                let mut buffer = self.world.buffers.open(&mut handle, limit, &mut changed);
-                buffer.extend(content).map_err(|_| SnapshotError::Full)?;
-                let at = node.slot.buffers + i as u32 * 8;
-                if let Some(place) = block.get_mut(place(at, 8)) {
-                    place.copy_from_slice(&handle.to_ne_bytes());
-                }
+            if let Some(flow_state) = slot.flow_state(level) {
+                place_flow_state(node, shape, flow_state, block)?;
             }
         }
         if unit == 0 {
@@ -226,10 +197,7 @@ impl Runtime {
         let Some(table) = self.table.as_mut() else {
             return;
         };
-        let records = match level.checked_sub(1) {
-            None => &mut table.flows,
-            Some(scope) => &mut table.scopes[scope].records,
-        };
+        let records = table.level_mut(level);
         for node in self.functions.nodes() {
             if node.scope.map_or(0, |scope| scope + 1) != level {
                 continue;
@@ -253,6 +221,36 @@ impl Runtime {
             Some(scope) => table.remove_unit(scope, record),
         }
     }
+}
+
+/// Writes a function's state, counters and buffers into a block.
+fn place_slot(
+    node: &RunNode,
+    shape: &Shape<'_>,
+    bytes: &SlotBytes<'_>,
+    block: &mut [u8],
+    buffers: &mut BufferPool,
+) -> Result<(), SnapshotError> {
+    let layout = node.processor.state();
+    let place = |from: u32, len: u32| from as usize..from as usize + len as usize;
+    let state = block.get_mut(place(node.slot.state, layout.bytes));
+    if !state.is_some_and(|state| node.processor.upgrade(shape.version, bytes.state, state)) {
+        return Err(SnapshotError::Version(node.name.clone()));
+    }
+    if let Some(stats) = block.get_mut(place(node.slot.stats, layout.stats_bytes)) {
+        stats.copy_from_slice(bytes.stats);
+    }
+    let limit = node.processor.descriptor().buffer_bytes;
+    for (i, content) in bytes.buffers.iter().enumerate() {
+        let (mut handle, mut changed) = (0, false);
+        let mut buffer = buffers.open(&mut handle, limit, &mut changed);
+        buffer.extend(content).map_err(|_| SnapshotError::Full)?;
+        let at = node.slot.buffers + i as u32 * 8;
+        if let Some(place) = block.get_mut(place(at, 8)) {
+            place.copy_from_slice(&handle.to_ne_bytes());
+        }
+    }
+    Ok(())
 }
 
 /// Writes what a function remembers of a flow into the flow's block. A snapshot of

@@ -1,5 +1,6 @@
 //! `weir drops`: why an instance dropped packets.
 
+use std::collections::BTreeSet;
 use std::fmt::Write as _;
 
 use serde_json::json;
@@ -61,26 +62,33 @@ pub(crate) fn drops(args: &Drops) -> Outcome {
         }
         Format::Text if shown.is_empty() => output::line("no packet was dropped")?,
         Format::Text => {
-            let several = now.iter().any(|a| {
-                let mut chains = now.iter().filter(|b| !b.chain.is_empty());
-                !a.chain.is_empty() && chains.any(|b| b.chain != a.chain)
-            });
-            let name = |reason: &v1::DropReason| match several && !reason.chain.is_empty() {
-                true => format!("{}.{}", reason.chain, reason.name),
-                false => reason.name.clone(),
-            };
-            let width = shown.iter().map(|reason| name(reason).len()).max();
-            let width = width.unwrap_or(0);
-            let mut text = String::new();
-            for reason in shown {
-                let _ = write!(text, "{:>14}  ", thousands(reason.packets));
-                if let Some(rate) = rate(reason) {
-                    let _ = write!(text, "{rate:>10.0}/s  ");
-                }
-                let _ = writeln!(text, "{:<width$}  {}", name(reason), reason.meaning);
-            }
-            output::line(&text)?;
+            let chains: BTreeSet<&str> = now.iter().map(|reason| &*reason.chain).collect();
+            let several = chains.iter().filter(|chain| !chain.is_empty()).count() > 1;
+            output::line(&to_text(&shown, several, rate))?;
         }
     }
     Ok(Exit::Done)
+}
+
+/// A line per reason, with its chain if there are several.
+fn to_text(
+    shown: &[&v1::DropReason],
+    several: bool,
+    rate: impl Fn(&v1::DropReason) -> Option<f64>,
+) -> String {
+    let name = |reason: &v1::DropReason| match several && !reason.chain.is_empty() {
+        true => format!("{}.{}", reason.chain, reason.name),
+        false => reason.name.clone(),
+    };
+    let width = shown.iter().map(|reason| name(reason).len()).max();
+    let width = width.unwrap_or(0);
+    let mut text = String::new();
+    for reason in shown {
+        let _ = write!(text, "{:>14}  ", thousands(reason.packets));
+        if let Some(rate) = rate(reason) {
+            let _ = write!(text, "{rate:>10.0}/s  ");
+        }
+        let _ = writeln!(text, "{:<width$}  {}", name(reason), reason.meaning);
+    }
+    text
 }

@@ -54,41 +54,44 @@ fn counts(list: &[v1::Count]) -> Value {
     counters::named(list.iter().map(|c| (&c.name, c.value)))
 }
 
+fn port(port: &v1::PortStats) -> Value {
+    let mut value = counters::to_json(port.counters());
+    value["name"] = json!(port.name);
+    value["side"] = json!(port.side);
+    value["port"] = json!(port.port);
+    value["mode"] = json!(port.mode);
+    value["drops"] = counts(&port.drops);
+    value["noticed"] = counts(&port.noticed);
+    value
+}
+
+fn function(f: &v1::FunctionStats) -> Value {
+    let mut value = counters::to_json(f.counters());
+    value["nf"] = json!(f.kind);
+    value["cycles_per_packet"] = json!(f.cycles as f64 / f.packets.max(1) as f64);
+    value["counters"] = counts(&f.counters);
+    value["tally"] = counts(&f.tally);
+    value
+}
+
+fn chain(chain: &v1::ChainStats) -> Value {
+    let flows = chain.flows.clone().unwrap_or_default();
+    let functions = chain.functions.iter();
+    let mut value = counters::to_json(chain.counters());
+    value["drops"] = counts(&chain.drops);
+    value["malformed"] = counts(&chain.malformed);
+    value["flows"] = counters::to_json(flows.counters());
+    value["flows"]["tracked"] = json!(flows.tracked);
+    value["flows"]["ended"] = counts(&flows.ended);
+    value["nfs"] = functions
+        .map(|f| (f.name.clone(), function(f)))
+        .collect::<Map<_, _>>()
+        .into();
+    value
+}
+
 /// The fields are those of a run's summary where they say the same.
 fn to_json(stats: &v1::GetStatsResponse) -> Value {
-    let port = |port: &v1::PortStats| {
-        let mut value = counters::to_json(port.counters());
-        value["name"] = json!(port.name);
-        value["side"] = json!(port.side);
-        value["port"] = json!(port.port);
-        value["mode"] = json!(port.mode);
-        value["drops"] = counts(&port.drops);
-        value["noticed"] = counts(&port.noticed);
-        value
-    };
-    let function = |f: &v1::FunctionStats| {
-        let mut value = counters::to_json(f.counters());
-        value["nf"] = json!(f.kind);
-        value["cycles_per_packet"] = json!(f.cycles as f64 / f.packets.max(1) as f64);
-        value["counters"] = counts(&f.counters);
-        value["tally"] = counts(&f.tally);
-        value
-    };
-    let chain = |chain: &v1::ChainStats| {
-        let flows = chain.flows.clone().unwrap_or_default();
-        let functions = chain.functions.iter();
-        let mut value = counters::to_json(chain.counters());
-        value["drops"] = counts(&chain.drops);
-        value["malformed"] = counts(&chain.malformed);
-        value["flows"] = counters::to_json(flows.counters());
-        value["flows"]["tracked"] = json!(flows.tracked);
-        value["flows"]["ended"] = counts(&flows.ended);
-        value["nfs"] = functions
-            .map(|f| (f.name.clone(), function(f)))
-            .collect::<Map<_, _>>()
-            .into();
-        value
-    };
     let thread = |thread: &v1::ThreadStats| {
         json!({
             "name": thread.name,
@@ -172,85 +175,20 @@ fn to_text(stats: &v1::GetStatsResponse) -> String {
         }
     }
     for chain in &stats.chains {
-        let _ = writeln!(
-            text,
-            "\nchain {}: {} packets in, {} out, {} held",
-            chain.name,
-            thousands(chain.packets_in),
-            thousands(chain.packets_out),
-            thousands(chain.held)
-        );
-        let flows = chain.flows.clone().unwrap_or_default();
-        if flows.tracked {
-            let _ = writeln!(
-                text,
-                "  flows: {} open, {} seen, {} aliases, {} ports leased",
-                thousands(flows.active),
-                thousands(flows.seen),
-                thousands(flows.aliases),
-                thousands(flows.ports_leased)
-            );
-        }
-        let width = chain.functions.iter().map(|f| f.name.len()).max();
-        let width = width.unwrap_or(0).max(8);
-        let _ = writeln!(
-            text,
-            "  {:<width$} {:>14} {:>16} {:>10} {:>14}",
-            "function", "packets", "bytes", "dropped", "cycles/packet"
-        );
-        for f in &chain.functions {
-            let _ = writeln!(
-                text,
-                "  {:<width$} {:>14} {:>16} {:>10} {:>14.1}",
-                f.name,
-                thousands(f.packets),
-                thousands(f.bytes),
-                thousands(f.dropped),
-                f.cycles as f64 / f.packets.max(1) as f64
-            );
-        }
-        for drop in &chain.drops {
-            let _ = writeln!(
-                text,
-                "  dropped: {:<28} {:>12}",
-                drop.name,
-                thousands(drop.value)
-            );
-        }
+        write_chain(&mut text, chain);
     }
     if let Some(network) = &stats.network {
         let _ = writeln!(text, "\n{}", network.mode);
         for count in network.counts.iter().filter(|count| count.value > 0) {
             let _ = writeln!(text, "  {:<37} {:>12}", count.name, thousands(count.value));
         }
-        for drop in &network.drops {
-            let (name, count) = (&drop.name, thousands(drop.value));
-            let _ = writeln!(text, "  dropped: {name:<28} {count:>12}");
-        }
+        write_drops(&mut text, &network.drops);
     }
     if stats.no_chain > 0 {
         let _ = writeln!(text, "\nof no chain: {}", thousands(stats.no_chain));
     }
     for process in &stats.processes {
-        let trusted = if process.trusted { "" } else { ", not trusted" };
-        let _ = write!(
-            text,
-            "\nstage {} ({}) of chain {}, in a process{trusted}: {}",
-            process.stage,
-            process.functions.join(", "),
-            process.chain,
-            process.state,
-        );
-        if process.deaths > 0 {
-            let _ = write!(
-                text,
-                "; died {} times: {} frames came back, {} flows lost their state in it",
-                thousands(process.deaths),
-                thousands(process.frames_back),
-                thousands(process.flows_lost),
-            );
-        }
-        text.push('\n');
+        write_process(&mut text, process);
     }
     if !stats.runtimes.is_empty() {
         text.push('\n');
@@ -295,6 +233,76 @@ fn to_text(stats: &v1::GetStatsResponse) -> String {
         );
     }
     text
+}
+
+fn write_chain(text: &mut String, chain: &v1::ChainStats) {
+    let _ = writeln!(
+        text,
+        "\nchain {}: {} packets in, {} out, {} held",
+        chain.name,
+        thousands(chain.packets_in),
+        thousands(chain.packets_out),
+        thousands(chain.held)
+    );
+    let flows = chain.flows.clone().unwrap_or_default();
+    if flows.tracked {
+        let _ = writeln!(
+            text,
+            "  flows: {} open, {} seen, {} aliases, {} ports leased",
+            thousands(flows.active),
+            thousands(flows.seen),
+            thousands(flows.aliases),
+            thousands(flows.ports_leased)
+        );
+    }
+    let width = chain.functions.iter().map(|f| f.name.len()).max();
+    let width = width.unwrap_or(0).max(8);
+    let _ = writeln!(
+        text,
+        "  {:<width$} {:>14} {:>16} {:>10} {:>14}",
+        "function", "packets", "bytes", "dropped", "cycles/packet"
+    );
+    for f in &chain.functions {
+        let _ = writeln!(
+            text,
+            "  {:<width$} {:>14} {:>16} {:>10} {:>14.1}",
+            f.name,
+            thousands(f.packets),
+            thousands(f.bytes),
+            thousands(f.dropped),
+            f.cycles as f64 / f.packets.max(1) as f64
+        );
+    }
+    write_drops(text, &chain.drops);
+}
+
+fn write_drops(text: &mut String, drops: &[v1::Count]) {
+    for drop in drops {
+        let (name, count) = (&drop.name, thousands(drop.value));
+        let _ = writeln!(text, "  dropped: {name:<28} {count:>12}");
+    }
+}
+
+fn write_process(text: &mut String, process: &v1::StageProcess) {
+    let trusted = if process.trusted { "" } else { ", not trusted" };
+    let _ = write!(
+        text,
+        "\nstage {} ({}) of chain {}, in a process{trusted}: {}",
+        process.stage,
+        process.functions.join(", "),
+        process.chain,
+        process.state,
+    );
+    if process.deaths > 0 {
+        let _ = write!(
+            text,
+            "; died {} times: {} frames came back, {} flows lost their state in it",
+            thousands(process.deaths),
+            thousands(process.frames_back),
+            thousands(process.flows_lost),
+        );
+    }
+    text.push('\n');
 }
 
 fn rates_json(between: &Between) -> Value {

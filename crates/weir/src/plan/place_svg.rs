@@ -4,6 +4,7 @@
 use std::fmt::Write as _;
 
 use weir_exec::Placement;
+use weir_exec::placement::Node;
 
 /// Sizes in pixels.
 const WIDTH: usize = 360;
@@ -14,6 +15,35 @@ fn escaped(text: &str) -> String {
     text.replace('&', "&amp;")
         .replace('<', "&lt;")
         .replace('>', "&gt;")
+}
+
+/// A node's line: its name and functions, and what it gives packets to.
+fn draw_node(body: &mut String, placement: &Placement, node: &Node, y: usize) {
+    let functions = match node.functions.as_slice() {
+        [] => String::new(),
+        names => format!(": {}", names.join(", ")),
+    };
+    let title = escaped(&format!("{}{functions}", node.name));
+    let why = escaped(&node.why);
+    let _ = writeln!(
+        body,
+        "<text x=\"{}\" y=\"{y}\">{title}<title>{why}</title></text>",
+        3 * GAP
+    );
+    let gives = placement
+        .edges
+        .iter()
+        .filter(|(from, _)| *from == node.name);
+    let gives = gives.map(|(from, to)| {
+        let kind = placement.edge(from, to);
+        kind.map_or_else(|| to.clone(), |kind| format!("{to} ({kind})"))
+    });
+    let gives = escaped(&gives.collect::<Vec<_>>().join(", "));
+    let _ = writeln!(
+        body,
+        "<text x=\"{}\" y=\"{y}\" fill=\"#666\">→ {gives}</text>",
+        WIDTH + GAP
+    );
 }
 
 /// Draws it, processes and threads below one another, with what each node gives
@@ -49,32 +79,7 @@ pub(super) fn draw(placement: &Placement) -> String {
                 y + LINE - 4
             );
             for (at, node) in thread.nodes.iter().enumerate() {
-                let y = y + (at + 2) * LINE - 4;
-                let functions = match node.functions.as_slice() {
-                    [] => String::new(),
-                    names => format!(": {}", names.join(", ")),
-                };
-                let title = escaped(&format!("{}{functions}", node.name));
-                let why = escaped(&node.why);
-                let _ = writeln!(
-                    body,
-                    "<text x=\"{}\" y=\"{y}\">{title}<title>{why}</title></text>",
-                    3 * GAP
-                );
-                let gives = placement
-                    .edges
-                    .iter()
-                    .filter(|(from, _)| *from == node.name);
-                let gives = gives.map(|(from, to)| {
-                    let kind = placement.edge(from, to);
-                    kind.map_or_else(|| to.clone(), |kind| format!("{to} ({kind})"))
-                });
-                let gives = escaped(&gives.collect::<Vec<_>>().join(", "));
-                let _ = writeln!(
-                    body,
-                    "<text x=\"{}\" y=\"{y}\" fill=\"#666\">→ {gives}</text>",
-                    WIDTH + GAP
-                );
+                draw_node(&mut body, placement, node, y + (at + 2) * LINE - 4);
             }
             y += height + GAP / 2;
         }

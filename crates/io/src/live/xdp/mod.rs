@@ -289,6 +289,13 @@ fn due(waiting: bool, is_down: bool, now: Time) -> Option<Time> {
     (waiting && !is_down).then(|| Time(now.0 + AGAIN.as_nanos() as u64))
 }
 
+/// Where a packet of the kernel's begins in its frame; `None` if it does not lie in it.
+fn start_in(frame: &Frame, descriptor: &libc::xdp_desc, memory: &PacketMemory) -> Option<u16> {
+    let front = frame.offset() as u64 + META_BYTES as u64;
+    let start = u16::try_from(descriptor.addr.checked_sub(front)?).ok()?;
+    (usize::from(start) + descriptor.len as usize <= memory.room(frame)).then_some(start)
+}
+
 impl InputPort for XdpPort {
     fn receive(
         &mut self,
@@ -316,13 +323,7 @@ impl InputPort for XdpPort {
                     bad += 1;
                     return;
                 };
-                let front = frame.offset() as u64 + META_BYTES as u64;
-                let start = descriptor.addr.checked_sub(front);
-                let start = start.and_then(|start| u16::try_from(start).ok());
-                let fits = start.is_some_and(|start| {
-                    usize::from(start) + descriptor.len as usize <= memory.room(&frame)
-                });
-                let (Some(start), true) = (start, fits) else {
+                let Some(start) = start_in(&frame, &descriptor, &memory) else {
                     bad += 1;
                     pool.give(frame);
                     return;
