@@ -40,6 +40,16 @@ impl Ports {
         }
     }
 
+    /// Ports in use.
+    pub(super) fn leased(&self) -> u64 {
+        self.leased.len() as u64
+    }
+
+    /// Ports in doubt.
+    pub(super) fn doubted(&self) -> usize {
+        self.doubts.len()
+    }
+
     /// Doubts all ports in use; gives the number in doubt.
     fn doubt_all(&mut self) -> u64 {
         let units = self
@@ -114,7 +124,9 @@ impl Actors {
 
     pub(super) fn freed(&mut self, pool: PoolId, lease: PortLease) {
         self.counts.add(ActorCount::PortFreed);
-        self.ports.free((pool, lease));
+        if self.settings.plant != Some(Plant::PortStaysKnown) {
+            self.ports.free((pool, lease));
+        }
         self.engine.leases_mut().free(pool, lease);
     }
 
