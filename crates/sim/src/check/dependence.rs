@@ -6,7 +6,7 @@
 //! failures' repair and of a switch restart, as long as each unit keeps a
 //! holder.
 
-use weir_protocol::journal::Done;
+use weir_protocol::journal::{Done, Start};
 use weir_protocol::settings::Replication;
 use weir_protocol::{Clock, RuntimeId, UnitId};
 
@@ -81,7 +81,12 @@ impl UnitRecord {
         alive: &dyn Fn(RuntimeId) -> bool,
         cluster: &dyn Cluster,
     ) -> bool {
-        let views = [Some(self.current), self.settled].into_iter().flatten();
+        // A view after a failure goes before the copies that it begins from, and an owner that
+        // has none yet may get an older one: until it has applied again what was let out the
+        // unit depends on the switch.
+        let resumes = matches!(self.current.start, Start::Resumed | Start::Claimed(_));
+        let settled = self.settled.filter(|_| !resumes);
+        let views = [Some(self.current), settled].into_iter().flatten();
         let holders = views.flat_map(|h| [Some((h.view, h.owner)), h.replica.map(|r| (h.view, r))]);
         let mut holders = holders.flatten();
         self.out == 0
