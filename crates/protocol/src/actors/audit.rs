@@ -80,9 +80,12 @@ impl Actors {
     /// `but` is owned or copied here.
     pub fn left_over(&self, but: UnitId) -> Vec<(&'static str, usize)> {
         let others = self.cold.keys().filter(|unit| **unit != but).count();
+        let kept = self.cold.iter().filter(|(unit, _)| **unit != but);
+        let kept = kept.map(|(_, cold)| cold.live.kept.len()).sum();
         let timers = self.timers.iter().filter(|(_, unit)| *unit != but).count();
         vec![
             (Actors::NOT_PLAIN, others),
+            ("entries", kept),
             ("timers", timers),
             ("ports in doubt", self.ports.doubted()),
             ("packets that are ready", self.ready.len()),

@@ -15,6 +15,9 @@ use crate::plant::Plant;
 
 const SPACES: usize = 3;
 
+/// Blocks that are said again at a time.
+const SAID_AGAIN: usize = 8;
+
 /// A port in one space.
 #[derive(Clone, Copy, Debug, Default)]
 struct Port {
@@ -444,6 +447,10 @@ impl Switch {
             }
         }
         if needed.is_empty() {
+            self.say_blocks_again(slot, number);
+            let Some(pool) = self.lessor.pools.get(number) else {
+                return;
+            };
             let pause = self.settings.repeat_after.saturating_mul(4);
             let last = pool.granted.get(&slot).copied();
             if last.is_some_and(|last| now.since(last) < pause) {
@@ -456,6 +463,29 @@ impl Switch {
         }
         for address in needed {
             self.grant(slot, number, address);
+        }
+    }
+
+    /// A runtime that runs low may not have heard of a block: those without a name are said
+    /// again, a few at a time. It takes each once.
+    fn say_blocks_again(&mut self, slot: Slot, number: usize) {
+        let Some(pool) = self.lessor.pools.get(number) else {
+            return;
+        };
+        let unused = pool.all.iter().enumerate();
+        let unused = unused.filter(|(_, block)| block.holder == slot && block.live() == 0);
+        let unused: Vec<usize> = unused.take(SAID_AGAIN).map(|(at, _)| at).collect();
+        let blocks = pool.blocks;
+        for at in unused {
+            self.counts.add(SwitchCount::BlockSaidAgain);
+            self.tell(
+                slot,
+                Message::LeaseGranted {
+                    pool: PoolId(number as u8),
+                    address: (at / blocks) as u16,
+                    block: (at % blocks) as u16,
+                },
+            );
         }
     }
 

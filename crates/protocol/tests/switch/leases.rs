@@ -337,3 +337,26 @@ fn a_port_that_a_claimed_flow_ends_at_is_not_granted_again() {
     assert_eq!(rig.switch.audit(), None);
     rig.end();
 }
+
+/// A stream may refuse a message: a runtime that runs low is told once more of a block that
+/// nobody uses.
+#[test]
+fn a_block_that_nobody_uses_is_said_again() {
+    let stage = weir_nf::host::Stage {
+        pools: pools(),
+        ..stage()
+    };
+    let mut rig = Rig::of(&stage, settings(), 0);
+    let now = rig.now;
+    rig.switch.join(now, rt(1));
+    let granted = |messages: Vec<Message>| {
+        let is_grant = |message: &Message| matches!(message, Message::LeaseGranted { .. });
+        messages.into_iter().filter(is_grant).collect::<Vec<_>>()
+    };
+    let first = granted(rig.to(1));
+    assert_eq!(first.len(), 1);
+    rig.say(1, Message::LeaseWanted { pool: PoolId(0) });
+    assert!(granted(rig.to(1)).contains(&first[0]));
+    assert_eq!(rig.count(SwitchCount::BlockSaidAgain), 1);
+    rig.end();
+}

@@ -153,7 +153,7 @@ impl World<'_> {
             ("turned", sum(&[C::Turned]), tally.turned - before.turned),
             (
                 "blocks",
-                sum(&[C::BlockGranted, C::BlockGrantedAgain]),
+                sum(&[C::BlockGranted, C::BlockGrantedAgain, C::BlockSaidAgain]),
                 granted.unwrap_or(0),
             ),
             ("ports freed", sum(&[C::PortFreed]), freed.unwrap_or(0)),

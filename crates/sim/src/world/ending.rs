@@ -213,7 +213,6 @@ impl World<'_> {
             copied += report.replicas;
             let left = [
                 ("flows", actors.engine().active_flows() as u64),
-                ("entries", report.kept),
                 ("packets", report.held),
                 ("views that wait", report.waiting),
                 ("older states", report.stored - report.replicas),

@@ -74,6 +74,10 @@ impl World<'_> {
         if process.closed.contains(&remote) {
             return;
         }
+        if small && self.carried.refuses((from, to), self.plan.seed, self.now) {
+            self.count("messages_refused_by_streams");
+            return;
+        }
         let sent = process.streams.as_mut().map(|streams| {
             let stream = streams.open(remote, stream_settings(small));
             stream.send_message(message)
