@@ -109,7 +109,7 @@ impl UnitRecord {
                 let ahead = self.unclaimed && is_periodic;
                 holders.any(|holder| holder.is_some_and(alive))
                     && (!newer || current.into_iter().flatten().all(alive))
-                    && (!ahead || alive(self.current.owner))
+                    && (!ahead || alive(self.current.owner) && alive(settled.owner))
             }
             // The other holder of a view that a restart takes may be behind: what it
             // lacks was not let out, or, where outputs don't wait for it, the switch

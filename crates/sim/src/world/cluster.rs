@@ -19,11 +19,13 @@ use crate::slip::Slip;
 /// Repeat intervals, for each window of units, in which a unit gets a replica:
 /// without loss, and where words are lost or have no room.
 const PROTECTED: [u64; 2] = [8, 32];
-/// Faults that lose words.
-const LOSING: [Fault; 5] = [
+/// Faults that lose words: after a cut a stream waits for long before it tries again.
+const LOSING: [Fault; 7] = [
     Fault::Loss,
     Fault::LossyBurst,
     Fault::Partition,
+    Fault::OneWay,
+    Fault::CutOff,
     Fault::FullBuffers,
     Fault::Forgery,
 ];
