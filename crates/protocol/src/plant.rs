@@ -121,6 +121,21 @@ pub enum Plant {
     FirstLost,
     /// Numbers of views have 32 bits.
     ViewsShort,
+    /// Packets that were kept for a state never leave their era: the port blocks of who
+    /// died in it are nobody's.
+    EraStays,
+    /// Moves that fail are not counted.
+    FailedUncounted,
+    /// A runtime that is gone still counts among those that are to forget.
+    ForgetsMiscounted,
+    /// A runtime takes a port that was freed for one in use.
+    PortStaysKnown,
+    /// A unit whose key another one has gets no name from its claim.
+    HiddenNameless,
+    /// A peer is suspected one beat early.
+    SuspectedEarly,
+    /// A peer that does not hear us is thought to.
+    DeafHeard,
     /// Packets are applied however few frames are free for what they cause. Not
     /// in [`Plant::ALL`]: it needs rings, and a test has it.
     FramesUnseen,
@@ -128,7 +143,7 @@ pub enum Plant {
 
 impl Plant {
     /// Bugs that the simulator finds, in the order of the documentation.
-    pub const ALL: [Plant; 55] = [
+    pub const ALL: [Plant; 62] = [
         Plant::NoViewCheck,
         Plant::NoFence,
         Plant::NoOrderAtGate,
@@ -184,6 +199,13 @@ impl Plant {
         Plant::GaugeOnlyRises,
         Plant::FirstLost,
         Plant::ViewsShort,
+        Plant::EraStays,
+        Plant::FailedUncounted,
+        Plant::ForgetsMiscounted,
+        Plant::PortStaysKnown,
+        Plant::HiddenNameless,
+        Plant::SuspectedEarly,
+        Plant::DeafHeard,
     ];
 
     /// Its name on a command line.
@@ -245,6 +267,13 @@ impl Plant {
             Plant::GaugeOnlyRises => "gauge-only-rises",
             Plant::FirstLost => "first-lost",
             Plant::ViewsShort => "views-short",
+            Plant::EraStays => "era-stays",
+            Plant::FailedUncounted => "failed-uncounted",
+            Plant::ForgetsMiscounted => "forgets-miscounted",
+            Plant::PortStaysKnown => "port-stays-known",
+            Plant::HiddenNameless => "hidden-nameless",
+            Plant::SuspectedEarly => "suspected-early",
+            Plant::DeafHeard => "deaf-heard",
         }
     }
 }

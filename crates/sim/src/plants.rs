@@ -144,6 +144,11 @@ fn settings_for_slip(slip: Slip) -> Settings {
             moves: 120,
             ..base
         },
+        Slip::MessageTwice | Slip::PacketMisread | Slip::DamageTaken => Settings {
+            faults: of(&[Fault::Delay, Fault::Loss]),
+            plain_links: false,
+            ..base
+        },
         Slip::RefusalLost => Settings {
             faults: faults.with(Fault::Forgery),
             ..base
@@ -303,12 +308,38 @@ fn settings_for(plant: Plant) -> Settings {
             chain: Some(Chain::Web),
             ..base
         },
-        Plant::PacketsNotKept
+        Plant::EraStays
+        | Plant::PacketsNotKept
         | Plant::HeldTooEarly
         | Plant::OutGoesBack
         | Plant::NotAppliedAgain => Settings {
             faults: rough,
             replication: Some(Replication::Every(8)),
+            ..base
+        },
+        Plant::PortStaysKnown => Settings {
+            faults: Faults::NONE,
+            chain: Some(Chain::NatShort),
+            ..base
+        },
+        Plant::HiddenNameless => Settings {
+            faults: of(&[
+                Fault::Delay,
+                Fault::Crash,
+                Fault::SwitchRestart,
+                Fault::FalseSuspicion,
+            ]),
+            some_faults: false,
+            replication: None,
+            chain: Some(Chain::Web),
+            packets: 1_000,
+            moves: 100,
+            ..base
+        },
+        Plant::SuspectedEarly | Plant::DeafHeard => Settings {
+            faults: of(&[Fault::Loss, Fault::OneWay, Fault::Partition]),
+            some_faults: false,
+            heartbeats: Some(true),
             ..base
         },
         Plant::DeathsUnseen => Settings {

@@ -131,6 +131,12 @@ slips! {
     DeathUntold = "death-untold",
     /// A process keeps one data frame in a hundred of a unit's.
     FrameLeaked = "frame-leaked",
+    /// A stream gives one message in fifty out twice.
+    MessageTwice = "message-twice",
+    /// A data frame that travels says another length on the wire than the packet had.
+    PacketMisread = "packet-misread",
+    /// A stream takes what was damaged.
+    DamageTaken = "damage-taken",
 }
 
 /// A second message beside one that goes on.

@@ -182,6 +182,15 @@ impl Hold {
         dropped
     }
 
+    /// What is wrong with the books, in words.
+    pub(crate) fn audit(&self) -> Option<String> {
+        let lengths = self.queues.iter().map(|(key, q)| (q.frames.len(), *key));
+        let lengths: BTreeSet<(usize, Key)> = lengths.collect();
+        let held: usize = lengths.iter().map(|(length, _)| length).sum();
+        let is_wrong = held != self.held || lengths != self.by_length;
+        is_wrong.then(|| format!("{} packets are held, {held} is right", self.held))
+    }
+
     /// Packets held now.
     pub(crate) fn held(&self) -> usize {
         self.held

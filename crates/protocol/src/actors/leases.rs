@@ -21,23 +21,47 @@ use crate::plant::Plant;
 /// A port of a pool.
 type Port = (PoolId, PortLease);
 
+/// Repeat intervals after which the switch is asked about a port of a unit that is not here:
+/// its word that the port is free may have been lost.
+const LOOK_INTERVALS: u64 = 256;
+
+/// The packet that leased a port.
+#[derive(Clone, Copy, Debug)]
+struct Leased {
+    unit: UnitId,
+    clock: Clock,
+    at: Time,
+}
+
 /// The ports of this runtime.
 #[derive(Debug, Default)]
 pub(super) struct Ports {
-    /// Ports in use, each with the packet that leased it.
-    leased: BTreeMap<Port, (UnitId, Clock)>,
+    /// Ports in use.
+    leased: BTreeMap<Port, Leased>,
     /// Ports in doubt, with the leasing unit.
     doubts: BTreeMap<Port, Option<UnitId>>,
     /// When the switch was last asked about them.
     asked: Option<Time>,
+    /// When ports in use were last looked through.
+    looked: Time,
 }
 
 impl Ports {
     /// Notes the ports that an entry has leased.
-    pub(super) fn note(&mut self, unit: UnitId, clock: Clock, parts: &[Part]) {
+    pub(super) fn note(&mut self, at: Time, (unit, clock): (UnitId, Clock), parts: &[Part]) {
         for port in leased_in(parts) {
-            self.leased.insert(port, (unit, clock));
+            self.leased.insert(port, Leased { unit, clock, at });
         }
+    }
+
+    /// Ports in use.
+    pub(super) fn leased(&self) -> u64 {
+        self.leased.len() as u64
+    }
+
+    /// Ports in doubt.
+    pub(super) fn doubted(&self) -> usize {
+        self.doubts.len()
     }
 
     /// Doubts all ports in use; gives the number in doubt.
@@ -45,7 +69,7 @@ impl Ports {
         let units = self
             .leased
             .iter()
-            .map(|(port, (unit, _))| (*port, Some(*unit)));
+            .map(|(port, leased)| (*port, Some(leased.unit)));
         self.doubts.extend(units);
         self.asked = None;
         self.doubts.len() as u64
@@ -114,7 +138,9 @@ impl Actors {
 
     pub(super) fn freed(&mut self, pool: PoolId, lease: PortLease) {
         self.counts.add(ActorCount::PortFreed);
-        self.ports.free((pool, lease));
+        if self.settings.plant != Some(Plant::PortStaysKnown) {
+            self.ports.free((pool, lease));
+        }
         self.engine.leases_mut().free(pool, lease);
     }
 
@@ -140,7 +166,10 @@ impl Actors {
         }
         let mut doubts = BTreeSet::new();
         for entry in forgotten.iter().flat_map(Kept::iter) {
-            let mine = |port: &Port| self.ports.leased.get(port) == Some(&(unit, entry.clock));
+            let mine = |port: &Port| {
+                let leased = self.ports.leased.get(port);
+                leased.is_some_and(|leased| (leased.unit, leased.clock) == (unit, entry.clock))
+            };
             doubts.extend(leased_in(&entry.parts).filter(mine));
         }
         if let Some(cold) = self.cold.get(&unit) {
@@ -183,12 +212,46 @@ impl Actors {
     pub(super) fn doubts_at(&self) -> Option<Time> {
         let after = self.settings.repeat_after;
         let due = self.ports.asked.map_or(Time::ZERO, |at| at.plus(after));
-        (!self.ports.doubts.is_empty()).then_some(due)
+        let doubts = (!self.ports.doubts.is_empty()).then_some(due);
+        let look = self.ports.looked.plus(self.look_interval());
+        let look = (!self.ports.leased.is_empty()).then_some(look);
+        doubts.into_iter().chain(look).min()
+    }
+
+    fn look_interval(&self) -> u64 {
+        self.settings.repeat_after.saturating_mul(LOOK_INTERVALS)
+    }
+
+    /// Doubts ports that were leased long ago, of units that are not here.
+    fn look_after_ports(&mut self, now: Time) {
+        let interval = self.look_interval();
+        if now.since(self.ports.looked) < interval {
+            return;
+        }
+        self.ports.looked = now;
+        let is_old = |leased: &Leased| now.since(leased.at) >= interval;
+        let leased = self.ports.leased.iter();
+        let strange =
+            leased.filter(|(_, leased)| is_old(leased) && self.table.live(leased.unit).is_none());
+        let strange: Vec<(Port, UnitId)> = strange.map(|(port, l)| (*port, l.unit)).collect();
+        let count = strange.len() as u64;
+        self.counts.add_many(ActorCount::PortDoubted, count);
+        for (port, unit) in strange {
+            self.ports.doubts.entry(port).or_insert(Some(unit));
+        }
     }
 
     /// Asks the switch about ports in doubt, once in a while.
     pub(super) fn ask_about_ports(&mut self, now: Time) {
         if self.doubts_at().is_none_or(|at| at > now) {
+            return;
+        }
+        self.look_after_ports(now);
+        let again = self
+            .ports
+            .asked
+            .map(|at| at.plus(self.settings.repeat_after));
+        if self.ports.doubts.is_empty() || again.is_some_and(|at| at > now) {
             return;
         }
         self.ports.asked = Some(now);

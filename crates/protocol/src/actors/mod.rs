@@ -12,6 +12,7 @@
 //! runtime applies the packets of the view it was given last, keeps
 //! everything until [`Message::Forget`], and the switch lets out what is right.
 
+mod audit;
 mod calls;
 mod cold;
 mod counts;

@@ -368,7 +368,7 @@ impl Actors {
                 self.outbox.entries.append(&mut frames);
                 continue;
             }
-            self.ports.note(unit, clock, &parts);
+            self.ports.note(now, (unit, clock), &parts);
             self.shorten(pool, &mut parts, &mut frames);
             let entry = Entry { clock, parts };
             match replica {

@@ -129,6 +129,8 @@ labels! {
         BlockGranted = "block_granted",
         /// A block of a runtime that is gone was granted again.
         BlockGrantedAgain = "block_granted_again",
+        /// A block without a name was said again to its holder, which runs low.
+        BlockSaidAgain = "block_said_again",
         /// No block was left.
         NoBlock = "no_block",
         /// A replica said up to which packet it holds the state.

@@ -5,7 +5,7 @@
 //! ones: an older copy alone would revive the unit. Older holders are told
 //! first; the last ones when all of those have answered, or are gone.
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 use weir_packet::Time;
 
@@ -96,6 +96,22 @@ impl Forgets {
         all.any(|told| told.last && told.to == holder)
     }
 
+    /// Units of which runtimes have not answered.
+    pub(super) fn units(&self) -> usize {
+        self.of.len()
+    }
+
+    /// What is wrong with the count, in words.
+    pub(super) fn audit(&self) -> Option<String> {
+        let right: usize = self.of.values().map(Vec::len).sum();
+        let due: BTreeSet<UnitId> = self.due.iter().map(|(_, unit)| *unit).collect();
+        if self.count != right {
+            return Some(format!("{} are to forget, {right} is right", self.count));
+        }
+        let undue = self.of.keys().find(|unit| !due.contains(unit));
+        undue.map(|unit| format!("nobody is told again to forget {unit:?}"))
+    }
+
     /// True where no more should be begun that adds to them.
     pub(super) fn is_full(&self) -> bool {
         self.count >= MOST
@@ -137,6 +153,11 @@ impl Forgets {
         for unit in units {
             self.go_on(unit, tell);
         }
+    }
+
+    /// Counts runtimes that are not there: a planted bug.
+    pub(super) fn miscount(&mut self, by: usize) {
+        self.count += by;
     }
 
     /// Tells the last ones where no other is left.

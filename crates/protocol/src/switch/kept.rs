@@ -17,6 +17,7 @@ use weir_packet::{Frame, FramePool, Time};
 
 use super::runtimes::Slot;
 use super::units::Unit;
+use crate::plant::Plant;
 
 /// Index of a node plus one; 0 is none.
 type Link = u32;
@@ -90,6 +91,7 @@ pub(super) struct Kept {
     unheld: Vec<Unheld>,
     /// Packets in those lists.
     unheld_count: usize,
+    plant: Option<Plant>,
 }
 
 impl Kept {
@@ -113,7 +115,13 @@ impl Kept {
             recent: 0,
             unheld: vec![Unheld::default(); places],
             unheld_count: 0,
+            plant: None,
         }
+    }
+
+    /// The same with a planted bug.
+    pub(super) fn with_plant(self, plant: Option<Plant>) -> Kept {
+        Kept { plant, ..self }
     }
 
     /// True where every packet on its way has a node.
@@ -339,7 +347,9 @@ impl Kept {
             }
             self.unheld_count -= 1;
             self.free.push(link - 1);
-            self.left(era);
+            if self.plant != Some(Plant::EraStays) {
+                self.left(era);
+            }
             link = next;
         }
         if let Some(unheld) = self.unheld.get_mut(place as usize) {
@@ -464,6 +474,53 @@ impl Kept {
         self.parked_high = self
             .parked_high
             .max(self.parked.len() - self.parked_free.len());
+    }
+
+    /// Packets that are kept for a state.
+    pub(super) const fn unheld_count(&self) -> usize {
+        self.unheld_count
+    }
+
+    /// Held against the unit: its packets on their way, and those for a state to come.
+    ///
+    /// # Errors
+    ///
+    /// What is wrong, in words.
+    pub(super) fn audit_unit(&self, unit: &Unit) -> Result<(usize, usize), String> {
+        let (mut link, mut last, mut clock, mut listed) = (unit.first, 0, unit.out, 0);
+        while let Some(node) = self.node(link) {
+            if node.clock <= clock {
+                return Err(format!("{} is kept after {clock}", node.clock));
+            }
+            clock = node.clock;
+            listed += usize::from(node.listed);
+            last = link;
+            link = node.next;
+        }
+        if last != unit.last {
+            return Err("its last packet is another".to_owned());
+        }
+        let right = (unit.sent - unit.out) as usize;
+        if self.keeps() && listed != right {
+            return Err(format!(
+                "{listed} packets are kept, {right} are on their way"
+            ));
+        }
+        let unheld = self.unheld.get(unit.id as u32 as usize);
+        let (mut link, mut count) = (unheld.map_or(0, |unheld| unheld.first), 0);
+        while let Some(node) = self.node(link) {
+            count += 1;
+            link = node.next;
+        }
+        Ok((listed, count))
+    }
+
+    /// What is wrong with the eras, in words: one whose packets are counted too high is never
+    /// over, and the port blocks of who died in it are nobody's.
+    pub(super) fn audit(&self) -> Option<String> {
+        let all = self.recent + self.eras.iter().map(|(_, left)| left).sum::<usize>();
+        let right = self.count + self.unheld_count;
+        (all != right).then(|| format!("eras have {all} packets, {right} is right"))
     }
 
     /// View of the entry of `clock` that waits.

@@ -15,6 +15,9 @@ use crate::plant::Plant;
 
 const SPACES: usize = 3;
 
+/// Blocks that are said again at a time.
+const SAID_AGAIN: usize = 8;
+
 /// A port in one space.
 #[derive(Clone, Copy, Debug, Default)]
 struct Port {
@@ -27,7 +30,7 @@ struct Port {
 }
 
 #[derive(Debug, Default)]
-struct Block {
+pub(super) struct Block {
     /// The runtime that has it; 0 for nobody.
     holder: Slot,
     /// By space and number; none before the first name.
@@ -206,6 +209,20 @@ impl Lessor {
         }
     }
 
+    /// A flow of the unit, known from the switch before, has an end on a port. It may have leased
+    /// it without an alias, of a runtime that is dead, and nobody would say so: the unit has
+    /// the port until it ends.
+    pub(super) fn hold(&mut self, unit: UnitId, key: &FlowKey) {
+        for (pool, address, space, port) in self.ports(key).into_iter().flatten() {
+            let lease = PortLease {
+                address: address as u16,
+                port,
+                space,
+            };
+            self.lease(unit, PoolId(pool as u8), lease, false);
+        }
+    }
+
     /// True where the unit had a name on the port, and nobody has one now: the flow that
     /// had the port is over.
     fn has_lost_name(&self, unit: UnitId, pool: PoolId, lease: PortLease) -> bool {
@@ -284,6 +301,60 @@ impl Lessor {
                 self.unname_port(pool, address, lease.space, lease.port)
             })
             .collect()
+    }
+
+    /// All blocks.
+    pub(super) fn blocks(&self) -> impl Iterator<Item = &Block> {
+        self.pools.iter().flat_map(|pool| &pool.all)
+    }
+
+    /// Ports that units have until they end, or had before a restart, but for one unit.
+    pub(super) fn held_but(&self, but: UnitId) -> usize {
+        let units = self.held.keys().chain(self.restored.keys());
+        units.filter(|unit| **unit != but).count()
+    }
+
+    /// Where the ports' books and these names, all aliases that there are, disagree, in words.
+    pub(super) fn audit(&self, names: &[FlowKey]) -> Option<String> {
+        let mut right: BTreeMap<(usize, usize, u8, u16), u16> = BTreeMap::new();
+        for (pool, address, space, port) in names.iter().flat_map(|key| self.ports(key)).flatten() {
+            *right.entry((pool, address, space as u8, port)).or_default() += 1;
+        }
+        for (pool, lease) in self.held.values().flatten() {
+            let (pool, address) = (usize::from(pool.0), usize::from(lease.address));
+            let port = (pool, address, lease.space as u8, lease.port);
+            *right.entry(port).or_default() += 1;
+        }
+        for (number, pool) in self.pools.iter().enumerate() {
+            let size = usize::from(pool.spec.block.max(1));
+            for (at, block) in pool.all.iter().enumerate() {
+                let mut used = [0; SPACES];
+                for (place, port) in block.ports.iter().enumerate() {
+                    let (space, offset) = (place / size, place % size);
+                    let address = at / pool.blocks;
+                    let port_number = (at % pool.blocks * size + offset) as u16;
+                    let key = (number, address, space as u8, port_number);
+                    let names = right.remove(&key).unwrap_or(0);
+                    if port.names != names || port.leased && names == 0 {
+                        return Some(format!(
+                            "port {port_number} has {} names, {names} is right",
+                            port.names
+                        ));
+                    }
+                    if let Some(used) = used.get_mut(space) {
+                        *used += u32::from(names > 0);
+                    }
+                }
+                if used != block.used {
+                    let says = block.used;
+                    return Some(format!(
+                        "ports used in a block: {says:?}, {used:?} is right"
+                    ));
+                }
+            }
+        }
+        let port = right.first_key_value();
+        port.map(|((.., port), _)| format!("port {port} has a name that is not counted"))
     }
 
     /// The block of a port, and the port's place in it.
@@ -376,6 +447,10 @@ impl Switch {
             }
         }
         if needed.is_empty() {
+            self.say_blocks_again(slot, number);
+            let Some(pool) = self.lessor.pools.get(number) else {
+                return;
+            };
             let pause = self.settings.repeat_after.saturating_mul(4);
             let last = pool.granted.get(&slot).copied();
             if last.is_some_and(|last| now.since(last) < pause) {
@@ -388,6 +463,29 @@ impl Switch {
         }
         for address in needed {
             self.grant(slot, number, address);
+        }
+    }
+
+    /// A runtime that runs low may not have heard of a block: those without a name are said
+    /// again, a few at a time. It takes each once.
+    fn say_blocks_again(&mut self, slot: Slot, number: usize) {
+        let Some(pool) = self.lessor.pools.get(number) else {
+            return;
+        };
+        let unused = pool.all.iter().enumerate();
+        let unused = unused.filter(|(_, block)| block.holder == slot && block.live() == 0);
+        let unused: Vec<usize> = unused.take(SAID_AGAIN).map(|(at, _)| at).collect();
+        let blocks = pool.blocks;
+        for at in unused {
+            self.counts.add(SwitchCount::BlockSaidAgain);
+            self.tell(
+                slot,
+                Message::LeaseGranted {
+                    pool: PoolId(number as u8),
+                    address: (at / blocks) as u16,
+                    block: (at % blocks) as u16,
+                },
+            );
         }
     }
 
@@ -499,6 +597,11 @@ impl Switch {
                 block: block as u16,
             },
         );
+    }
+
+    /// True of a block that nobody has and nobody can get.
+    pub(super) fn is_lost(&self, block: &Block) -> bool {
+        (block.holder == 0 || self.runtimes.is_gone(block.holder)) && !self.is_free(block)
     }
 
     /// A block may be granted where nobody has it, or its holder is gone,

@@ -30,6 +30,18 @@ pub(super) struct Leaving {
     of: BTreeMap<UnitId, Vec<Group>>,
 }
 
+impl Leaving {
+    /// True where names of the unit leave.
+    pub(super) fn has(&self, unit: UnitId) -> bool {
+        self.of.contains_key(&unit)
+    }
+
+    /// Units with names that leave, but for one.
+    pub(super) fn others(&self, but: UnitId) -> usize {
+        self.of.keys().filter(|unit| **unit != but).count()
+    }
+}
+
 impl Switch {
     /// True where names must outlive what ended at `clock`: packets were
     /// numbered since.

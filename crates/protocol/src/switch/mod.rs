@@ -13,6 +13,7 @@
 //! packet on the unit's one cache line. `views`, `failure`, `moves` and
 //! `restart` change owners; they may allocate, and run per hand-over.
 
+mod audit;
 mod claims;
 mod counts;
 mod failure;
@@ -220,7 +221,7 @@ impl Switch {
             outbox: SwitchOutbox::default(),
             seed: config.seed,
             units: Units::new(places, config.advise),
-            kept: Kept::new(most, settings.kept > 0, retained),
+            kept: Kept::new(most, settings.kept > 0, retained).with_plant(settings.plant),
             runtimes: Runtimes::default(),
             pendings: views::Pendings::default(),
             moves: moves::Moves::default(),
@@ -341,7 +342,7 @@ impl Switch {
     /// True where `runtime` is in service: it joined, and neither left nor is suspected.
     pub fn is_in_service(&self, runtime: RuntimeId) -> bool {
         let slot = self.runtimes.find(runtime);
-        slot.is_some_and(|slot| self.runtimes.is_live(slot))
+        slot.is_some_and(|slot| self.runtimes.is_here(slot))
     }
 
     /// Units that live, by place; the one of what has no flow comes last.

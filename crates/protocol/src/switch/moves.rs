@@ -29,6 +29,11 @@ impl Moves {
     pub(super) fn queued(&self) -> usize {
         self.queue.len()
     }
+
+    /// Units in the queue; some may be over.
+    pub(super) fn queue(&self) -> impl Iterator<Item = UnitId> + '_ {
+        self.queue.iter().copied()
+    }
 }
 
 /// The mode of a number in [`super::units::Unit::mode`].

@@ -22,6 +22,8 @@ pub(super) struct Recovery {
     /// Packets that came meanwhile.
     pub(super) held: Vec<Frame>,
     answers: Answers,
+    /// Blocks of ports that runtimes say they have: pool, address, number.
+    blocks: BTreeSet<(RuntimeId, u8, u16, u16)>,
     /// When they were asked last.
     pub(super) asked: Time,
 }
@@ -58,6 +60,11 @@ fn units_that_take(units: &[(View, UnitId, Claims)]) -> BTreeSet<UnitId> {
 }
 
 impl Leftovers {
+    /// Units with other copies, but for one.
+    pub(super) fn others(&self, but: UnitId) -> usize {
+        self.of.keys().filter(|unit| **unit != but).count()
+    }
+
     pub(super) fn take(&mut self, unit: UnitId) -> Vec<Slot> {
         if self.of.is_empty() {
             return Vec::new();
@@ -74,6 +81,7 @@ impl Switch {
         let mut recovery = Recovery {
             held: Vec::with_capacity(self.settings.recovery_held as usize),
             answers: Answers::new(self.classifier.places()),
+            blocks: BTreeSet::new(),
             asked: now,
         };
         // Not before all are known does anyone get a block.
@@ -197,10 +205,24 @@ impl Switch {
 
     /// A block that a runtime had from the switch before this one.
     pub(super) fn block_claimed(&mut self, from: Slot, pool: PoolId, address: u16, block: u16) {
-        if self.recovery.is_some() {
-            self.lessor.claim(from, pool, address, block);
-        } else {
-            self.counts.add(SwitchCount::MessageMisdirected);
+        let id = self.runtimes.id(from);
+        match self.recovery.as_mut().zip(id) {
+            Some((recovery, id)) => {
+                recovery.blocks.insert((id, pool.0, address, block));
+            }
+            None => self.counts.add(SwitchCount::MessageMisdirected),
+        }
+    }
+
+    /// All have said which blocks they have. Where two have one, an earlier switch thought the
+    /// first dead and granted its block again: the one that is not suspected has it, and of
+    /// two such the one that started last.
+    fn restore_blocks(&mut self, blocks: &BTreeSet<(RuntimeId, u8, u16, u16)>) {
+        for &(id, pool, address, block) in blocks {
+            let slot = self.runtimes.find(id);
+            if let Some(slot) = slot.filter(|slot| self.runtimes.is_here(*slot)) {
+                self.lessor.claim(slot, PoolId(pool), address, block);
+            }
         }
     }
 
@@ -210,6 +232,7 @@ impl Switch {
         let Some(recovery) = self.recovery.take_if(complete) else {
             return;
         };
+        self.restore_blocks(&recovery.blocks);
         let mut claims: BTreeMap<UnitId, Claims> = BTreeMap::new();
         for (slot, claim) in recovery.answers.into_claims() {
             claims.entry(claim.unit).or_default().push((slot, claim));
@@ -314,10 +337,10 @@ impl Switch {
         let is_free = |key: &FlowKey| self.classifier.unit_of_name(key).is_none();
         let mut flows = claim.flows.clone();
         flows.retain(|(key, _)| is_free(key));
-        let mut aliases = claim.aliases.clone();
-        aliases.retain(|(flow, alias)| {
-            is_free(&alias.key) && (alias.open || flows.iter().any(|(key, _)| key == flow))
-        });
+        let mut free = claim.aliases.clone();
+        free.retain(|(_, alias)| is_free(&alias.key));
+        let mut aliases = free.clone();
+        aliases.retain(|(flow, alias)| alias.open || flows.iter().any(|(key, _)| key == flow));
         let key = claim.key.as_ref();
         let is_taken = key.is_some_and(|key| self.classifier.unit_with_key(key).is_some());
         let names = &mut self.classifier;
@@ -335,8 +358,9 @@ impl Switch {
         }
         if !restored && flows.is_empty() {
             // A flow of its that was ended began anew from its other end, as
-            // another unit's, while packets of it were still on their way here.
-            restored = names.restore(unit.0, key, &claim.flows, &aliases).is_ok();
+            // another unit's, while packets of it were still on their way here. It is
+            // found by its other names.
+            restored = names.restore(unit.0, key, &claim.flows, &free).is_ok();
         }
         if !restored && flows.len() > 1 {
             // In a unit of one flow an owner after a loss knows the two sides
@@ -362,16 +386,23 @@ impl Switch {
             }
         }
         if !restored && let Some((flow, _)) = claim.flows.first() {
-            // Names of another unit took its keys over and went, and the next
-            // packet opened that flow elsewhere: it lives hidden until it ends.
-            aliases.clear();
+            // Another unit has its keys: names of that one took them over, or a packet by
+            // them opened it. It lives hidden until it ends, under its other names.
             restored = self.classifier.restore_hidden(unit.0, flow).is_ok();
+            let is_planted = self.settings.plant == Some(Plant::HiddenNameless);
+            for (flow, alias) in free.iter().filter(|_| restored && !is_planted) {
+                self.classifier.add_alias(unit.0, flow, alias);
+            }
         }
         if restored {
             let is_wide = self.classifier.has_wide_units();
             for key in self.classifier.aliases_of(unit.0) {
                 self.lessor.restored(unit, &key, is_wide);
             }
+            let mut keys = Vec::new();
+            self.classifier.flows_of(unit.0, &mut keys);
+            keys.retain(|key| self.classifier.alias_of(key) != Some(unit.0));
+            keys.iter().for_each(|key| self.lessor.hold(unit, key));
         }
         restored
     }

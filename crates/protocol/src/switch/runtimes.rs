@@ -178,6 +178,11 @@ impl Runtimes {
         self.fenced.iter().copied().collect()
     }
 
+    /// Slots of all that ever joined.
+    pub(super) fn slots(&self) -> impl Iterator<Item = Slot> + use<> {
+        1..=self.all.len() as Slot
+    }
+
     pub(super) fn find(&self, id: RuntimeId) -> Option<Slot> {
         self.slots.get(&id).copied()
     }

@@ -45,6 +45,11 @@ impl Takeovers {
         self.waits.is_empty()
     }
 
+    /// Units that wait.
+    pub(super) fn count(&self) -> usize {
+        self.waits.len()
+    }
+
     fn waits(&self, unit: UnitId) -> bool {
         self.waits.iter().any(|wait| wait.unit == unit)
     }

@@ -64,6 +64,11 @@ impl Pendings {
             .as_mut()
     }
 
+    /// All records.
+    pub(super) fn records(&self) -> impl Iterator<Item = &Pending> {
+        self.records.iter().flatten()
+    }
+
     fn add(&mut self, pending: Pending) -> u32 {
         self.unsettled += u32::from(pending.old != View::NONE);
         match self.free.pop() {
@@ -367,7 +372,7 @@ impl Switch {
         if let Some(given_up) = self.take_pending(place) {
             others.extend(given_up.others);
             others.extend([unit.owner, unit.replica]);
-            if given_up.planned {
+            if given_up.planned && self.settings.plant != Some(Plant::FailedUncounted) {
                 self.counts.add(SwitchCount::MoveFailed);
             }
         }
@@ -560,6 +565,9 @@ impl Switch {
     pub(super) fn forget_none_at(&mut self, gone: Slot) {
         let mut tell = Vec::new();
         self.forgets.drop_of(gone, &mut tell);
+        if self.settings.plant == Some(Plant::ForgetsMiscounted) {
+            self.forgets.miscount(1);
+        }
         tell.into_iter().for_each(|forget| self.tell_forget(forget));
     }
 

@@ -2,7 +2,7 @@
 
 use weir_nf::{PoolId, PortLease, PortSpace};
 use weir_protocol::actors::ActorCount;
-use weir_protocol::ids::Peer;
+use weir_protocol::ids::{Clock, Peer};
 use weir_protocol::message::Message;
 
 use crate::bed::{Bed, FRESH, Kind, SWITCH, stage_of, unit, view};
@@ -78,5 +78,52 @@ fn blocks_are_claimed_from_a_switch_that_starts_again() {
     // and are not granted a second time
     bed.tell(1, next, grant(4));
     assert_eq!(bed.count(1, ActorCount::LeaseGranted), 2);
+    bed.end();
+}
+
+/// A stream may refuse a message: where the switch's word that a port is free is lost, the
+/// runtime asks about the port when its unit is long gone.
+#[test]
+fn a_port_of_a_unit_that_is_gone_is_asked_about_in_the_end() {
+    let mut bed = Bed::new(0);
+    bed.add(1, Kind::default(), &stage_of::<Ports>(256));
+    bed.tell(1, SWITCH, grant(0));
+    bed.data(1, (unit(0), view(1), 1), FRESH, b"c--");
+    let out = Message::Out {
+        unit: unit(0),
+        view: view(1),
+        out: Clock(1),
+    };
+    bed.tell(1, SWITCH, out);
+    let over = Message::Forget {
+        unit: unit(0),
+        below: view(9),
+        ended: true,
+    };
+    bed.tell(1, SWITCH, over);
+    bed.said(1);
+    assert_eq!(bed.at(1).engine().leases().leased(), 1);
+    let asks = |bed: &mut Bed| {
+        let said = bed.said(1);
+        let mut doubts = said.into_iter().filter_map(|(_, message)| match message {
+            Message::PortsDoubted { doubts, .. } => Some(doubts),
+            _ => None,
+        });
+        doubts.next()
+    };
+    bed.later(100);
+    bed.tick(1);
+    assert_eq!(asks(&mut bed), None);
+    bed.later(10_000);
+    bed.tick(1);
+    let doubts = asks(&mut bed).expect("it asks");
+    let [(lease, of)] = doubts[..] else {
+        panic!("{doubts:?}");
+    };
+    assert_eq!(of, Some(unit(0)));
+    let (pool, free, leased) = (PoolId(0), vec![lease], vec![]);
+    bed.tell(1, SWITCH, Message::PortsKnown { pool, free, leased });
+    assert_eq!(bed.at(1).engine().leases().leased(), 0);
+    assert_eq!(bed.at(1).audit(), None);
     bed.end();
 }

@@ -1,10 +1,11 @@
 //! Blocks of ports.
 
 use weir_nf::{PoolId, PoolSpec, PortLease, PortSpace};
-use weir_packet::Disposition;
-use weir_protocol::message::{Message, MoveMode};
+use weir_packet::{Disposition, FlowKey};
+use weir_protocol::message::{Claim, Message, MoveMode};
 use weir_protocol::settings::SwitchSettings;
 use weir_protocol::switch::SwitchCount;
+use weir_protocol::{Clock, RuntimeId, UnitId, View};
 use weir_runtime::notes::Note;
 
 use crate::rig::{Rig, rt, stage};
@@ -245,4 +246,117 @@ fn a_port_in_doubt_is_not_free_while_packets_of_its_unit_are_on_their_way() {
         leased: vec![],
     };
     assert_eq!(rig.to(1), [known]);
+}
+
+/// A switch of generation 2 that asks runtimes 1 and 2, over pools.
+fn restarted() -> Rig {
+    let stage = weir_nf::host::Stage {
+        pools: pools(),
+        ..stage()
+    };
+    let again = SwitchSettings {
+        generation: 2,
+        ..settings()
+    };
+    let mut rig = Rig::of(&stage, again, 0);
+    rig.switch.recover(rig.now, &[rt(1), rt(2)]);
+    rig.messages();
+    rig
+}
+
+fn answer(claims: Vec<Claim>, suspected: Vec<RuntimeId>) -> Message {
+    Message::Claims {
+        generation: 2,
+        piece: 0,
+        pieces: 1,
+        claims,
+        suspected,
+    }
+}
+
+const LEASE: PortLease = PortLease {
+    address: 0,
+    port: 1_100,
+    space: PortSpace::Udp,
+};
+
+/// The switch before thought runtime 1 dead and granted its block again; runtime 1 lives, and
+/// says last that it has it.
+#[test]
+fn a_block_that_two_claim_is_of_the_one_that_is_not_suspected() {
+    let mut rig = restarted();
+    let block = Message::LeaseGranted {
+        pool: PoolId(0),
+        address: 0,
+        block: 4,
+    };
+    rig.say(2, block.clone());
+    rig.say(1, block);
+    rig.say(1, answer(vec![], vec![]));
+    rig.say(2, answer(vec![], vec![rt(1)]));
+    assert!(!rig.switch.is_recovering());
+    rig.messages();
+    // It is runtime 2's: no unit has the port.
+    let doubts = vec![(LEASE, None)];
+    let pool = PoolId(0);
+    rig.say(2, Message::PortsDoubted { pool, doubts });
+    let (free, leased) = (vec![LEASE], vec![]);
+    assert_eq!(rig.to(2), [Message::PortsKnown { pool, free, leased }]);
+    rig.end();
+}
+
+/// The flow's key is the name under which its port is found, and who leased the port is dead:
+/// nobody says that it is leased.
+#[test]
+fn a_port_that_a_claimed_flow_ends_at_is_not_granted_again() {
+    let mut rig = restarted();
+    let external = "192.0.2.7".parse().unwrap();
+    let server = "198.51.100.1".parse().unwrap();
+    let (key, _) = FlowKey::new(server, 53, external, 1_100, 17, 0, 0);
+    let claim = Claim {
+        unit: UnitId(1 << 32 | 3),
+        view: View(1 << View::NUMBER_BITS | 4),
+        owner: true,
+        clock: Clock(6),
+        state: true,
+        key: None,
+        flows: vec![(key, false)],
+        aliases: Vec::new(),
+    };
+    rig.say(1, answer(vec![claim], vec![]));
+    rig.say(2, answer(vec![], vec![]));
+    let mut granted = rig.to(1);
+    granted.extend(rig.to(2));
+    rig.say(1, Message::LeaseWanted { pool: PoolId(0) });
+    rig.say(2, Message::LeaseWanted { pool: PoolId(0) });
+    granted.extend(rig.to(1));
+    granted.extend(rig.to(2));
+    // Ports 1,024 to 1,279.
+    let is_its = |message: &Message| matches!(message, Message::LeaseGranted { block: 4, .. });
+    assert!(!granted.iter().any(is_its), "{granted:?}");
+    assert_eq!(rig.switch.audit(), None);
+    rig.end();
+}
+
+/// A stream may refuse a message: a runtime that runs low is told once more of a block that
+/// nobody uses.
+#[test]
+fn a_block_that_nobody_uses_is_said_again() {
+    let stage = weir_nf::host::Stage {
+        pools: pools(),
+        ..stage()
+    };
+    let mut rig = Rig::of(&stage, settings(), 0);
+    let now = rig.now;
+    rig.switch.join(now, rt(1));
+    let granted = |messages: Vec<Message>| {
+        let is_grant = |message: &Message| matches!(message, Message::LeaseGranted { .. });
+        messages.into_iter().filter(is_grant).collect::<Vec<_>>()
+    };
+    let first = granted(rig.to(1));
+    assert_eq!(first.len(), 1);
+    rig.say(1, Message::LeaseWanted { pool: PoolId(0) });
+    assert!(granted(rig.to(1)).contains(&first[0]));
+    assert_eq!(rig.count(SwitchCount::BlockSaidAgain), 1);
+    rig.end();
 }

@@ -1,6 +1,7 @@
 //! A switch that starts again.
 
-use weir_packet::{Disposition, FlowKey};
+use weir_nf::host::{AliasRequest, NO_FLOW};
+use weir_packet::{Direction, Disposition, FlowKey, Side};
 use weir_protocol::message::{Claim, Message, Origin};
 use weir_protocol::settings::SwitchSettings;
 use weir_protocol::switch::{SwitchCount, SwitchDrop};
@@ -259,6 +260,42 @@ fn an_older_copy_with_state_does_not_revive_a_unit_that_is_over() {
     rig.suspect(3);
     assert_eq!(forgets(rig.to(2)), 1);
     rig.say(2, Message::Forgotten { unit, below });
+    rig.end();
+}
+
+/// The flow's key is another unit's, which a packet by it has opened; it is found by its alias.
+#[test]
+fn a_unit_whose_key_another_one_has_keeps_its_alias() {
+    let (server, client) = (
+        "198.51.100.13".parse().unwrap(),
+        "10.0.0.1".parse().unwrap(),
+    );
+    let virtual_address = "203.0.113.80".parse().unwrap();
+    let (key, _) = FlowKey::new(client, 1_031, server, 80, 6, 0, 0);
+    let (alias, _) = FlowKey::new(client, 1_031, virtual_address, 80, 6, 0, 0);
+    let again = SwitchSettings {
+        generation: 2,
+        ..settings()
+    };
+    let mut rig = Rig::of(&stage(), again, 0);
+    rig.switch.recover(rig.now, &[rt(1)]);
+    let view = |number: u64| View(1 << View::NUMBER_BITS | number);
+    let (old, new) = (UnitId(1 << 32 | 4), UnitId(1 << 32 | 7));
+    let mut hidden = claim_of((old, key), true, view(4), 6);
+    let request = AliasRequest {
+        flow: NO_FLOW,
+        key: alias,
+        client: Direction::Forward,
+        side: Side::Inside,
+        open: false,
+    };
+    hidden.aliases.push((key, request));
+    let newer = claim_of((new, key), true, view(9), 1);
+    rig.say(1, claims(vec![hidden, newer]));
+    let names = rig.switch.classifier();
+    assert_eq!(names.unit_of_name(&key), Some(new.0));
+    assert_eq!(names.unit_of_name(&alias), Some(old.0));
+    assert_eq!(rig.switch.audit(), None);
     rig.end();
 }
 

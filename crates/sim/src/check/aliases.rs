@@ -103,6 +103,28 @@ impl Aliases {
         self.foreign.retain(|(unit, _)| *unit != id);
     }
 
+    /// An entry that was applied and never let out asks for names: a restarted switch gives
+    /// the unit those that no other unit claims.
+    pub(super) fn claim(&mut self, id: UnitId, made: &Entry) {
+        let before: BTreeSet<FlowKey> = self.of.keys().copied().collect();
+        self.note(id, made);
+        let is_new = |key: &FlowKey, unit: &UnitId| *unit == id && !before.contains(key);
+        let foreign = &mut self.foreign;
+        self.of.retain(|key, (unit, _)| {
+            let new = is_new(key, unit);
+            if new {
+                foreign.insert((id, *key));
+            }
+            !new
+        });
+    }
+
+    /// Names of the unit that it was given, and that have not ended.
+    pub(super) fn names_of(&self, id: UnitId) -> impl Iterator<Item = FlowKey> + '_ {
+        let own = self.of.iter().filter(move |(_, (unit, _))| *unit == id);
+        own.map(|(key, _)| *key)
+    }
+
     /// Takes down what an entry of the unit says of names. Gives a name that
     /// it ends and another unit has.
     pub(super) fn note(&mut self, id: UnitId, made: &Entry) -> Option<(FlowKey, UnitId)> {

@@ -25,6 +25,9 @@ struct Held {
 #[derive(Debug, Default)]
 pub(super) struct Bindings {
     of: BTreeMap<UnitId, Held>,
+    /// The flow that had a port alone last: one that began anew leases its next port without
+    /// an alias where its old one leads to the unit still.
+    last: BTreeMap<UnitId, FlowKey>,
 }
 
 /// The ports and flows in the notes of an entry.
@@ -35,13 +38,14 @@ pub(super) struct Turn {
     ended: BTreeSet<FlowKey>,
     /// The flow whose answers alone the leased port takes.
     flow: Option<FlowKey>,
+    /// An alias takes those of all.
+    is_shared: bool,
 }
 
 impl Turn {
     /// Reads the notes of an entry.
     pub(super) fn of(made: &Entry) -> Turn {
         let mut turn = Turn::default();
-        let mut is_shared = false;
         let is_notes =
             |part: &&weir_protocol::message::Part| part.disposition == Disposition::Notes;
         for part in made.parts.iter().filter(is_notes) {
@@ -55,12 +59,12 @@ impl Turn {
                         turn.ended.insert(key);
                     }
                     Note::Alias { flow, request } if !request.open => turn.flow = Some(flow),
-                    Note::Alias { .. } => is_shared = true,
+                    Note::Alias { .. } => turn.is_shared = true,
                     _ => {}
                 }
             }
         }
-        turn.flow = turn.flow.filter(|_| !is_shared);
+        turn.flow = turn.flow.filter(|_| !turn.is_shared);
         turn
     }
 
@@ -103,10 +107,13 @@ impl Bindings {
                     held.since
                 ));
             }
+            let last = self.last.get(&unit).filter(|_| !turn.is_shared);
+            let flow = turn.flow.or(last.copied());
+            self.last.extend(flow.map(|flow| (unit, flow)));
             let held = Held {
                 port,
                 since: clock,
-                flow: turn.flow,
+                flow,
             };
             self.of.insert(unit, held);
         }
@@ -127,6 +134,7 @@ impl Bindings {
 
     /// The unit has no state any more.
     pub(super) fn forget(&mut self, unit: UnitId) {
+        self.last.remove(&unit);
         self.of.remove(&unit);
     }
 }

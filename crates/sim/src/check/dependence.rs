@@ -6,7 +6,7 @@
 //! failures' repair and of a switch restart, as long as each unit keeps a
 //! holder.
 
-use weir_protocol::journal::Done;
+use weir_protocol::journal::{Done, Start};
 use weir_protocol::settings::Replication;
 use weir_protocol::{Clock, RuntimeId, UnitId};
 
@@ -81,7 +81,12 @@ impl UnitRecord {
         alive: &dyn Fn(RuntimeId) -> bool,
         cluster: &dyn Cluster,
     ) -> bool {
-        let views = [Some(self.current), self.settled].into_iter().flatten();
+        // A view after a failure goes before the copies that it begins from, and an owner that
+        // has none yet may get an older one: until it has applied again what was let out the
+        // unit depends on the switch.
+        let resumes = matches!(self.current.start, Start::Resumed | Start::Claimed(_));
+        let settled = self.settled.filter(|_| !resumes);
+        let views = [Some(self.current), settled].into_iter().flatten();
         let holders = views.flat_map(|h| [Some((h.view, h.owner)), h.replica.map(|r| (h.view, r))]);
         let mut holders = holders.flatten();
         self.out == 0
@@ -104,7 +109,7 @@ impl UnitRecord {
                 let ahead = self.unclaimed && is_periodic;
                 holders.any(|holder| holder.is_some_and(alive))
                     && (!newer || current.into_iter().flatten().all(alive))
-                    && (!ahead || alive(self.current.owner))
+                    && (!ahead || alive(self.current.owner) && alive(settled.owner))
             }
             // The other holder of a view that a restart takes may be behind: what it
             // lacks was not let out, or, where outputs don't wait for it, the switch

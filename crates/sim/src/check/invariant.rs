@@ -29,6 +29,12 @@ pub enum Invariant {
     Stuck,
     /// Nothing is left of what has ended.
     Leak,
+    /// Counts and gauges are right, and what is kept twice agrees.
+    Books,
+    /// What streams and wire formats carry arrives as it was sent, and nothing else does.
+    Carriage,
+    /// Who is suspected was silent, and who is silent is suspected.
+    Suspicion,
     /// Input that makes no sense is refused.
     BadInput,
     /// A fault of the code that it noticed itself.
@@ -51,6 +57,9 @@ impl Invariant {
             Invariant::Expiry => "expiry",
             Invariant::Stuck => "stuck",
             Invariant::Leak => "leak",
+            Invariant::Books => "books",
+            Invariant::Carriage => "carriage",
+            Invariant::Suspicion => "suspicion",
             Invariant::BadInput => "bad input",
             Invariant::Panic => "panic",
         }

@@ -11,6 +11,7 @@ mod flows;
 mod gate;
 mod homes;
 mod invariant;
+mod ledger;
 mod outside;
 mod protection;
 mod reference;
@@ -21,7 +22,8 @@ mod views;
 
 use std::collections::BTreeMap;
 
-use weir_protocol::journal::Done;
+use weir_packet::FlowKey;
+use weir_protocol::journal::{Done, Start};
 use weir_protocol::message::Part;
 use weir_protocol::settings::Replication;
 use weir_protocol::{Clock, RuntimeId, UnitId, View};
@@ -29,6 +31,7 @@ use weir_protocol::{Clock, RuntimeId, UnitId, View};
 use aliases::Aliases;
 use homes::Homes;
 pub use invariant::{Invariant, Violation};
+pub(crate) use ledger::Ledger;
 use outside::Outside;
 pub(crate) use outside::{Kind, Sighting};
 pub(crate) use reference::Reference;
@@ -100,6 +103,10 @@ pub(crate) trait Cluster {
     fn is_logger(&self, runtime: RuntimeId) -> bool;
     /// There is a runtime that takes units.
     fn has_runtimes(&self) -> bool;
+    /// The unit that the switch has a name for.
+    fn unit_of_name(&self, key: &FlowKey) -> Option<UnitId>;
+    /// The runtime takes units, as far as the switch was told.
+    fn takes_units(&self, runtime: RuntimeId) -> bool;
 }
 
 /// The checker of a run.
@@ -116,6 +123,8 @@ pub(crate) struct Checker {
     leaving: std::collections::VecDeque<Leaving>,
     events: Vec<u8>,
     pub(crate) tally: Tally,
+    /// The journal of the current switch, in numbers.
+    pub(crate) ledger: Ledger,
     /// Units without protection that could have it: for how long, in nanoseconds.
     exposed: BTreeMap<UnitId, u64>,
     /// After a failure that no single replica covers units may be lost.
@@ -142,6 +151,7 @@ impl Checker {
             leaving: std::collections::VecDeque::new(),
             events: Vec::new(),
             tally: Tally::default(),
+            ledger: Ledger::default(),
             exposed: BTreeMap::new(),
             lenient: false,
             lossless: false,
@@ -154,6 +164,11 @@ impl Checker {
     /// The first violation.
     pub(crate) fn violation(&self) -> Option<&Violation> {
         self.violation.as_ref()
+    }
+
+    /// Another switch begins.
+    pub(crate) fn begin_ledger(&mut self) {
+        self.ledger = Ledger::default();
     }
 
     pub(crate) fn at(&mut self, now: u64) {
@@ -173,6 +188,7 @@ impl Checker {
 
     /// A line of the switch's journal.
     pub(crate) fn done(&mut self, done: &Done, cluster: &dyn Cluster) {
+        self.ledger.note(done, &self.units);
         match *done {
             Done::Numbered { unit, clock, .. } => {
                 let Some(record) = self.units.get_mut(&unit) else {
@@ -204,6 +220,13 @@ impl Checker {
                     start: from,
                     holder: holder.unwrap_or(owner),
                 };
+                // A dead thread's last words are heard before the switch is told of its death.
+                let is_chosen = !self.lossless
+                    && matches!(from, Start::Nothing | Start::AfterLoss | Start::Planned);
+                if is_chosen && !cluster.takes_units(owner) && cluster.has_runtimes() {
+                    let text = format!("it is given to r{}, which takes no units", owner.0);
+                    self.violated(Invariant::OneView, Some(unit), text);
+                }
                 if cluster.is_logger(owner) {
                     let text = format!("logger {} owns it", owner.0);
                     self.violated(Invariant::OneView, Some(unit), text);

@@ -14,6 +14,16 @@ impl Checker {
         }
     }
 
+    /// A move of units that may be any of `from`'s, or of all: what was asked of those before is
+    /// overtaken.
+    pub(crate) fn overtakes_moves(&mut self, from: Option<RuntimeId>, to: RuntimeId) {
+        let units = &self.units;
+        self.moves.retain(|id, _| {
+            let owner = units.get(id).map(|unit| unit.current.owner);
+            owner.is_none_or(|owner| owner == to || from.is_some_and(|from| from != owner))
+        });
+    }
+
     /// View and last number of a unit that lives.
     pub(crate) fn sent_of(&self, id: UnitId) -> Option<(View, u64)> {
         let unit = self.units.get(&id)?;

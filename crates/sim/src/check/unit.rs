@@ -75,6 +75,8 @@ pub(crate) struct UnitRecord {
     pub(crate) before: Option<Holders>,
     /// Owners and replicas of all views: the gate takes entries of no others.
     pub(crate) speakers: BTreeSet<(View, RuntimeId)>,
+    /// The view that each view goes on from; `None` of one that begins from no state.
+    came_from: BTreeMap<View, Option<View>>,
     /// Last number given.
     pub(crate) sent: u64,
     /// Last number let out.
@@ -122,17 +124,8 @@ pub(crate) struct Taken {
 pub(crate) struct TakenPacket {
     pub(crate) part: Part,
     pub(crate) made: Entry,
-    /// The view in which it was lost after all.
-    pub(crate) lost: Option<View>,
-}
-
-impl Taken {
-    /// A copy that goes on from the view `of` has lost what was lost up to there.
-    pub(crate) fn goes_on_from(&mut self, of: View) {
-        for packet in &mut self.applied {
-            packet.lost = packet.lost.filter(|view| *view <= of);
-        }
-    }
+    /// Views in which it was lost after all, and with them in those that go on from them.
+    pub(crate) lost: Vec<View>,
 }
 
 impl UnitRecord {
@@ -147,6 +140,7 @@ impl UnitRecord {
             settled: None,
             before: None,
             speakers: BTreeSet::new(),
+            came_from: BTreeMap::new(),
             sent: holders.base,
             out: holders.base,
             numbered: BTreeMap::new(),
@@ -167,24 +161,43 @@ impl UnitRecord {
     }
 
     /// True where what somebody has made of numbers that are not let out has ended the unit's last
-    /// flow. The reference goes on with them: it is for a unit that is forgotten next.
+    /// flow: in the current view, or in another one that is not settled.
     pub(crate) fn may_have_ended(&self, id: UnitId, reference: &mut Reference) -> bool {
+        let state = reference.state(id);
+        let views = self.came_from.keys().rev();
+        let mut views = views.take_while(|view| self.settled.is_none_or(|s| **view >= s.view));
+        views.any(|view| {
+            let ends = self.ends_in(*view, id, reference);
+            // A state of its own is taken back.
+            ends || !reference.go_back(id, state.as_deref(), self.out)
+        })
+    }
+
+    /// True where the packets after those let out end the last flow in this view. The reference
+    /// goes on with them.
+    fn ends_in(&self, view: View, id: UnitId, reference: &mut Reference) -> bool {
         for (clock, known) in &self.numbered {
             if !reference.has_flows(id) {
                 break;
             }
-            let made = self.entry_of(self.current.view, Clock(*clock));
+            let made = self.entry_of(view, Clock(*clock));
             let Some((part, made)) = made.and_then(|made| Some((known.applied(&made)?, made)))
             else {
                 break;
             };
-            reference.apply(id, self.current.view, &part, &made);
+            reference.apply(id, view, &part, &made);
         }
         !reference.has_flows(id)
     }
 
     /// A view opens.
     pub(crate) fn open(&mut self, holders: Holders) {
+        let from = match holders.start {
+            Start::Claimed(of) => Some(of),
+            Start::Planned | Start::Resumed => self.settled.or(self.before).map(|h| h.view),
+            Start::Nothing | Start::AfterLoss => None,
+        };
+        self.came_from.insert(holders.view, from);
         self.current = holders;
         self.unopened = false;
         let both = [Some(holders.owner), holders.replica];
@@ -244,10 +257,29 @@ impl UnitRecord {
         lost.values().filter(|known| is_packet(known)).count() as u64
     }
 
-    /// The entry of a number as the view has it: made in it, or before it.
+    /// The entry of a number as the view has it: made in it, or in a view that it goes on
+    /// from. A view that was given up in between has another state.
     pub(crate) fn entry_of(&self, view: View, clock: Clock) -> Option<Entry> {
-        let mut all = self.entries.iter().rev();
-        let made = all.find(|((of, c), _)| *c == clock && *of <= view);
-        made.map(|(_, entry)| entry.clone())
+        let made = |of: View| self.entries.get(&(of, clock)).cloned();
+        made(view).or_else(|| self.entry_of(self.origin(view)?, clock))
+    }
+
+    /// The first view of this life.
+    pub(crate) fn first_view(&self) -> View {
+        let first = self.came_from.first_key_value();
+        first.map_or(View::NONE, |(view, _)| *view)
+    }
+
+    /// The view that a view goes on from.
+    fn origin(&self, view: View) -> Option<View> {
+        self.came_from.get(&view).copied().flatten()
+    }
+
+    /// True where the view is `other`, or goes on from it.
+    pub(crate) fn goes_on_from(&self, view: View, other: View) -> bool {
+        view == other
+            || self
+                .origin(view)
+                .is_some_and(|origin| self.goes_on_from(origin, other))
     }
 }

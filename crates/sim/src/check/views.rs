@@ -6,7 +6,7 @@ use weir_protocol::settings::Replication;
 use weir_protocol::{Clock, RuntimeId, UnitId, View};
 
 use super::gate::part_of;
-use super::show::{is_tick, show_view};
+use super::show::{is_tick, show_unit, show_view};
 use super::unit::{Holders, Taken, TakenPacket, UnitRecord};
 use super::{Checker, Cluster, Invariant};
 
@@ -111,7 +111,7 @@ impl Checker {
     fn claimed(&mut self, id: UnitId, holders: Holders, of: View, cluster: &dyn Cluster) {
         self.tally.claimed += 1;
         let base = holders.base;
-        self.take_back(id, base, of);
+        self.take_back(id, base);
         let Some(unit) = self.units.get_mut(&id) else {
             return;
         };
@@ -123,7 +123,9 @@ impl Checker {
         let all_gone = |settled: Holders| settled.left(|holder| cluster.is_gone(holder)).is_none();
         let settled = unit.settled.or(unit.before);
         // That copy may be of an earlier life under the same number, and further on.
-        let is_behind = base < out || settled.is_some_and(|settled| of < settled.view);
+        let is_behind = base < out
+            || of < unit.first_view()
+            || settled.is_some_and(|settled| of < settled.view);
         let is_older = is_behind && (self.lenient || settled.is_some_and(all_gone));
         if unit.given_up_before || is_older {
             self.tally.switch_restart += unit.go_back(base);
@@ -153,14 +155,14 @@ impl Checker {
             };
             self.tally.switch_restart += u64::from(!is_tick(&part));
             // Its names came with the claim.
-            self.aliases.note(id, &made);
+            self.aliases.claim(id, &made);
             if adrift {
                 continue;
             }
             taken.applied.push(TakenPacket {
                 part: part.clone(),
                 made: made.clone(),
-                lost: None,
+                lost: Vec::new(),
             });
             if let Some(text) = self.reference.compare(id, holders.view, &part, &made) {
                 let text = format!("entry {clock} before the restart: {text}");
@@ -173,18 +175,41 @@ impl Checker {
         }
         unit.taken = Some(taken).filter(|_| !adrift);
         self.tally.switch_restart += unit.go_back(base);
+        if !adrift && !self.lenient {
+            self.keeps_names(id, cluster);
+        }
+    }
+
+    /// A unit that goes on after a restart has its names still, but for those that another
+    /// one's flow has or that another one asked for.
+    fn keeps_names(&mut self, id: UnitId, cluster: &dyn Cluster) {
+        let lost = self.aliases.names_of(id).find_map(|key| {
+            let of = cluster.unit_of_name(&key);
+            let is_anothers = |of: UnitId| {
+                self.aliases.is_foreign(&key, of) || self.reference.flows(of).contains(&key)
+            };
+            let is_right = of.is_some_and(|of| of == id || is_anothers(of));
+            (!is_right).then_some((key, of))
+        });
+        if let Some((key, of)) = lost {
+            let of = of.map_or_else(
+                || "nobody".to_owned(),
+                |of| format!("unit {}", show_unit(of)),
+            );
+            let text = format!("after the restart {key} leads to {of}");
+            self.violated(Invariant::OneUnit, Some(id), text);
+        }
     }
 
     /// Nothing was let out since the last restart, and this one may take a claim of
     /// less than that did.
-    fn take_back(&mut self, id: UnitId, base: u64, of: View) {
+    fn take_back(&mut self, id: UnitId, base: u64) {
         let Some(unit) = self.units.get_mut(&id) else {
             return;
         };
         if let Some(taken) = &mut unit.taken
             && base >= taken.out
         {
-            taken.goes_on_from(of);
             taken.applied.truncate((base - taken.out) as usize);
             unit.out = unit.out.min(base);
             self.replay(id);
@@ -202,6 +227,10 @@ impl Checker {
         };
         let stored = cluster.stored(holders.holder, id, of);
         let Some(stored) = stored.filter(|stored| stored.0 < holders.base) else {
+            // What another holder had lost this one may have.
+            if taken.applied.iter().any(|packet| !packet.lost.is_empty()) {
+                self.replay(id);
+            }
             return;
         };
         if stored.0 < taken.out {
@@ -214,7 +243,7 @@ impl Checker {
         self.tally.behind += 1;
         let has = (stored.0 - taken.out) as usize;
         for packet in taken.applied.iter_mut().skip(has) {
-            packet.lost.get_or_insert(holders.view);
+            packet.lost.push(holders.view);
         }
         self.replay(id);
     }
@@ -236,7 +265,12 @@ impl Checker {
         }
         for packet in &taken.applied {
             let (mut part, mut made) = (packet.part.clone(), packet.made.clone());
-            if packet.lost.is_some() {
+            let view = unit.current.view;
+            if packet
+                .lost
+                .iter()
+                .any(|lost| unit.goes_on_from(view, *lost))
+            {
                 part.flags = frame_flags::LOST;
                 part.bytes.clear();
                 made.parts.clear();

@@ -8,6 +8,7 @@ use weir_protocol::heartbeat::{Beat, HeartbeatSettings, Heartbeats, Judgement};
 use weir_protocol::plant::Plant;
 
 use super::cluster::Seen;
+use super::heard::Heard;
 use super::links::ProcessNo;
 use super::{Event, LOOK, Phase, World};
 use crate::check::Invariant;
@@ -32,8 +33,10 @@ impl World<'_> {
             return;
         }
         let mut settings = self.heartbeat_settings();
-        if self.settings.plant.and_then(Bug::plant) == Some(Plant::DeathsUnseen) {
-            settings.missed = u32::MAX;
+        match self.settings.plant.and_then(Bug::plant) {
+            Some(Plant::DeathsUnseen) => settings.missed = u32::MAX,
+            Some(Plant::SuspectedEarly) => settings.missed -= 1,
+            _ => {}
         }
         let time = Time(super::START + self.now);
         let mut beats = Heartbeats::new(time, settings);
@@ -49,6 +52,8 @@ impl World<'_> {
             };
             if is_peer && peer != no {
                 beats.watch(time, peer);
+                let watched = if is_switch { peer } else { no };
+                self.heard.insert(watched, Heard::at(self.now));
                 if let Some(theirs) = self.beats.get_mut(&peer) {
                     theirs.watch(time, no);
                 }
@@ -56,6 +61,7 @@ impl World<'_> {
         }
         if is_switch {
             self.watching_since = self.now;
+            self.heard.retain(|_, heard| heard.last == self.now);
         }
         self.beats.insert(no, beats);
         let later = self.random.below(settings.interval);
@@ -75,6 +81,10 @@ impl World<'_> {
             && let Some(own) = self.beats.get_mut(&no)
         {
             own.tick(time, &mut beats, &mut judgements);
+            if self.switch == Some(no) {
+                self.heard.values_mut().for_each(|heard| heard.own += 1);
+                self.look_at_deaf(time);
+            }
         } else if self.switch == Some(no) {
             self.watching_since = self.now;
         }
@@ -87,6 +97,9 @@ impl World<'_> {
             }
         }
         for judgement in judgements {
+            if self.switch == Some(no) {
+                self.look_at_judgement(&judgement);
+            }
             match judgement {
                 Judgement::Suspect(peer) if self.switch == Some(no) => self.silent(peer),
                 Judgement::Up(peer) if self.switch == Some(no) => self.heard_again(peer),
@@ -105,7 +118,42 @@ impl World<'_> {
             .get(to)
             .is_some_and(|p| p.is_alive() && p.paused_until.is_none());
         if let Some(beats) = self.beats.get_mut(&to).filter(|_| is_awake) {
-            beats.heard(time, from, beat);
+            let is_planted = self.settings.plant.and_then(Bug::plant) == Some(Plant::DeafHeard);
+            let hears = beat.hears || is_planted;
+            beats.heard(time, from, Beat { hears });
+            if self.switch == Some(to) && beat.hears {
+                let missed = self.heartbeat_settings().missed;
+                let heard = self.heard.entry(from).or_insert(Heard::at(self.now));
+                // What it slept is nobody's silence.
+                if heard.own > missed {
+                    heard.first = self.now;
+                }
+                (heard.last, heard.own) = (self.now, 0);
+            }
+        }
+    }
+
+    /// A suspicion has its silence, and who is up again was heard for its hold-down.
+    fn look_at_judgement(&mut self, judgement: &Judgement<ProcessNo>) {
+        let settings = self.heartbeat_settings();
+        let text = match judgement {
+            Judgement::Suspect(peer) => {
+                let heard = self.heard.get(peer);
+                let early = heard.is_some_and(|heard| {
+                    let silence = self.now - heard.last;
+                    heard.own < settings.missed || silence <= settings.patience()
+                });
+                early.then(|| format!("{} is suspected, and was heard", self.name_of(*peer)))
+            }
+            Judgement::Up(peer) => {
+                let heard = self.heard.get(peer);
+                let since = |heard: &Heard| self.now - heard.first;
+                let early = heard.is_none_or(|heard| since(heard) < settings.hold_down.0);
+                early.then(|| format!("{} is up, and was heard too short", self.name_of(*peer)))
+            }
+        };
+        if let Some(text) = text {
+            self.checker.violated(Invariant::Suspicion, None, text);
         }
     }
 
@@ -153,12 +201,33 @@ impl World<'_> {
         }
     }
 
-    /// A death is noticed in time, where the switch runs and was not paused since.
-    pub(super) fn look_at_silence(&mut self) {
+    /// Who is not heard, or does not hear, is suspected in time, whatever the reason: the
+    /// switch has sent its own beats, and does not think itself cut off.
+    fn look_at_deaf(&mut self, now: Time) {
         let Some(beats) = self.switch.and_then(|no| self.beats.get(&no)) else {
             return;
         };
-        if self.phase != Phase::Busy || self.links.is_cut(self.now) {
+        if beats.isolated_at() == Some(now) {
+            return;
+        }
+        let most = self.heartbeat_settings().missed + 1;
+        let mut silent = self.heard.iter().filter(|(_, heard)| heard.own > most);
+        if let Some((peer, heard)) = silent.find(|(peer, _)| beats.is_up(**peer)) {
+            let name = self.name_of(*peer);
+            let text = format!("{name} is not suspected after {} beats", heard.own);
+            self.checker.violated(Invariant::Suspicion, None, text);
+        }
+    }
+
+    /// A death is noticed in time, where the switch runs and was not paused since.
+    pub(super) fn look_at_silence(&mut self) {
+        if self.phase != Phase::Busy {
+            return;
+        }
+        let Some(beats) = self.switch.and_then(|no| self.beats.get(&no)) else {
+            return;
+        };
+        if self.links.is_cut(self.now) {
             return;
         }
         // A beat that was on its way when its sender died may come late.

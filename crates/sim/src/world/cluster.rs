@@ -6,7 +6,7 @@ use std::collections::BTreeSet;
 use weir_packet::FlowKey;
 use weir_protocol::journal::{Done, Start};
 use weir_protocol::message::{CLAIMS, Claim, Message, MoveMode, Selection};
-use weir_protocol::{Actors, Clock, Peer, RuntimeId, UnitId, View};
+use weir_protocol::{Actors, Clock, Peer, RuntimeId, Switch, UnitId, View};
 
 use super::links::ProcessNo;
 use super::process::{Body, Process};
@@ -19,11 +19,13 @@ use crate::slip::Slip;
 /// Repeat intervals, for each window of units, in which a unit gets a replica:
 /// without loss, and where words are lost or have no room.
 const PROTECTED: [u64; 2] = [8, 32];
-/// Faults that lose words.
-const LOSING: [Fault; 5] = [
+/// Faults that lose words: after a cut a stream waits for long before it tries again.
+const LOSING: [Fault; 7] = [
     Fault::Loss,
     Fault::LossyBurst,
     Fault::Partition,
+    Fault::OneWay,
+    Fault::CutOff,
     Fault::FullBuffers,
     Fault::Forgery,
 ];
@@ -35,6 +37,14 @@ impl Seen<'_> {
     fn of(&self, runtime: RuntimeId) -> Option<&Process> {
         let peer = Peer::Runtime(runtime);
         self.0.iter().find(|process| process.peer == peer)
+    }
+
+    /// The newest switch, where it runs and has heard all claims: an older one may run
+    /// still, but nobody will hear it.
+    fn switch(&self) -> Option<&Switch> {
+        let is_switch = |process: &&Process| matches!(process.peer, Peer::Switch(_));
+        let newest = self.0.iter().rev().find(is_switch)?;
+        newest.switch().filter(|switch| !switch.is_recovering())
     }
 
     /// True where the runtime may own units.
@@ -68,14 +78,17 @@ impl Cluster for Seen<'_> {
         self.0.iter().any(Process::is_useful)
     }
 
+    fn takes_units(&self, runtime: RuntimeId) -> bool {
+        self.of(runtime).is_some_and(World::takes_units)
+    }
+
     fn packets_since(&self, unit: UnitId) -> Option<Clock> {
-        // An older switch may run still, but nobody will get its copies.
-        let is_switch = |process: &&Process| matches!(process.peer, Peer::Switch(_));
-        let newest = self.0.iter().rev().find(is_switch)?;
-        match &newest.living.as_ref()?.0 {
-            Body::Switch(switch) if !switch.is_recovering() => switch.packets_since(unit),
-            _ => None,
-        }
+        self.switch()?.packets_since(unit)
+    }
+
+    fn unit_of_name(&self, key: &FlowKey) -> Option<UnitId> {
+        let unit = self.switch()?.classifier().unit_of_name(key);
+        unit.map(UnitId)
     }
 }
 
@@ -119,6 +132,7 @@ impl World<'_> {
         if self.switch == Some(no) {
             self.look_at_drops();
         }
+        self.look_at_books(no);
         let now = self.now;
         if self.threads.is_some() {
             self.end_thread(no);
@@ -173,8 +187,10 @@ impl World<'_> {
             // The switch's thread joins others when it runs.
             return self.schedule(until, Event::Notice(no));
         }
+        // One that was suspected before may be waited for by the next switch.
+        let serves = self.running_switch().is_some_and(|s| s.is_in_service(id));
         if let Some(process) = self.processes.get_mut(no) {
-            if process.suspected {
+            if process.suspected && !serves {
                 return;
             }
             process.suspected = true;
@@ -278,6 +294,7 @@ impl World<'_> {
         self.taken = 0;
         self.out = (0, 0);
         self.before = self.checker.tally;
+        self.checker.begin_ledger();
         self.after_switch();
     }
 
@@ -420,6 +437,7 @@ impl World<'_> {
         {
             let number = ((high - low) / 2) as u32;
             self.count("scaled");
+            self.checker.overtakes_moves(Some(from), to);
             self.coordinator_says(Message::SetMigrationTarget {
                 from,
                 to,
@@ -478,6 +496,7 @@ impl World<'_> {
     pub(super) fn look(&mut self) {
         if (self.now / LOOK).is_multiple_of(64) {
             self.check_report();
+            self.look_at_all_books();
         }
         self.ports_pass_time();
         self.let_drained_leave();

@@ -11,6 +11,7 @@ use weir_protocol::{Clock, Peer, RuntimeId, UnitId, View};
 
 use super::drops::Before;
 use super::links::ProcessNo;
+use super::probes::compare_data;
 use super::process::{Body, Carried, Delivery};
 use super::{Event, World};
 use crate::check::{Cluster, Invariant, Kind, Sighting, show_entry, show_unit, show_view};
@@ -348,7 +349,16 @@ impl World<'_> {
                 continue;
             }
             if wired {
-                wire.push(super::wire::encode(pool, &frame));
+                let is_wrong = self.settings.slip() == Some(Slip::PacketMisread);
+                pool.memory().meta_mut(&mut frame).wire_len += u32::from(is_wrong);
+                let bytes = super::wire::encode(pool, &frame);
+                pool.memory().meta_mut(&mut frame).wire_len -= u32::from(is_wrong);
+                let clock = pool.memory().meta(&frame).clock;
+                let probed = clock.is_multiple_of(4).then_some(&bytes);
+                if let Some(text) = probed.and_then(|bytes| compare_data(pool, &frame, bytes)) {
+                    self.checker.violated(Invariant::Carriage, None, text);
+                }
+                wire.push(bytes);
             } else {
                 carried.push(Carried {
                     unit: UnitId(meta.unit),
@@ -484,6 +494,7 @@ impl World<'_> {
 
     /// Sends a message.
     pub(super) fn send(&mut self, from: ProcessNo, to: Peer, mut message: Message) {
+        self.note_word(from, &message);
         self.damage(&mut message);
         self.lie(from, &mut message);
         if let Some(slip) = self.settings.slip() {

@@ -60,10 +60,23 @@ impl World<'_> {
             let (unit, text) = match waiting {
                 Some((unit, text)) => (Some(unit), text),
                 None if at_port > 0 => (None, format!("{at_port} packets wait at the port")),
-                None => (None, "the switch does not recover".to_owned()),
+                None => (None, self.not_recovered()),
             };
             self.checker.violated(Invariant::Stuck, unit, text);
         }
+    }
+
+    /// Whom a switch waits for that does not recover.
+    fn not_recovered(&self) -> String {
+        let serves = |id| self.running_switch().is_some_and(|s| s.is_in_service(id));
+        let here = self
+            .processes
+            .iter()
+            .filter(|p| p.runtime().is_some_and(serves));
+        let here: Vec<String> = here
+            .map(|p| format!("{}{}", p.name(), if p.is_alive() { "" } else { " (dead)" }))
+            .collect();
+        format!("the switch does not recover, of {}", here.join(", "))
     }
 
     /// I6 at the end: the owners' states are those of the reference, counters
@@ -180,6 +193,7 @@ impl World<'_> {
             }
             Some(_) => {}
             None => {
+                self.look_at_all_books();
                 self.check_balance();
                 self.phase = Phase::Over;
             }
@@ -199,7 +213,6 @@ impl World<'_> {
             copied += report.replicas;
             let left = [
                 ("flows", actors.engine().active_flows() as u64),
-                ("entries", report.kept),
                 ("packets", report.held),
                 ("views that wait", report.waiting),
                 ("older states", report.stored - report.replicas),
@@ -227,7 +240,12 @@ impl World<'_> {
         if let Some((what, number)) = left.iter().find(|(_, number)| *number > 0) {
             return Some(format!("the switch keeps {number} {what}"));
         }
-        self.never_drained()
+        let under_way = self.messages_under_way();
+        let undelivered = || (under_way > 0).then(|| format!("streams keep {under_way} messages"));
+        let drained = self.never_drained();
+        drained
+            .or_else(|| self.left_in_books())
+            .or_else(undelivered)
     }
 
     /// A runtime that the switch waits for, though it has no unit but that of what has no

@@ -1,14 +1,18 @@
 //! The world: processes, links, and what happens when, in virtual time.
 
+mod accounts;
 mod beats;
+mod carried;
 mod cluster;
 mod deliver;
 mod drops;
 mod ending;
 mod forgery;
+mod heard;
 pub(crate) mod links;
 pub(crate) mod pools;
 mod ports;
+mod probes;
 pub(crate) mod process;
 mod queue;
 mod ring;
@@ -35,6 +39,8 @@ use crate::settings::{Mode, Settings};
 use crate::trace::Trace;
 use crate::traffic::{Ends, START};
 
+use carried::Carried;
+use heard::Heard;
 use links::{Links, ProcessNo};
 use pools::Pools;
 use process::{Body, Delivery, Process};
@@ -191,6 +197,12 @@ pub(crate) struct World<'a> {
     watching_since: u64,
     /// Packet memory for processes to come.
     pools: Pools,
+    /// Messages of each process, by kind.
+    words: BTreeMap<(ProcessNo, &'static str), u64>,
+    /// What the switch has heard of whom.
+    heard: BTreeMap<ProcessNo, Heard>,
+    /// Messages in streams.
+    carried: Carried,
 }
 
 impl<'a> World<'a> {
@@ -240,6 +252,9 @@ impl<'a> World<'a> {
             beats: BTreeMap::new(),
             watching_since: 0,
             pools,
+            words: BTreeMap::new(),
+            heard: BTreeMap::new(),
+            carried: Carried::default(),
         };
         world.checker.lossless = plan.mode == Mode::Ring;
         world.checker.keeps_packets = world.switch_settings().kept > 0;

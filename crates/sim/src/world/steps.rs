@@ -225,6 +225,9 @@ impl World<'_> {
             let from = from.map_or_else(|| "any".to_owned(), |f| format!("r{}", f.0));
             format!("move {what:?} from {from} to r{}, {mode:?}", to.0)
         });
+        if !matches!(what, Selection::Key(_)) || by_message {
+            self.checker.overtakes_moves(from, to);
+        }
         if let Some(from) = from.filter(|_| by_message) {
             self.coordinator_says(Message::SetMigrationTarget {
                 from,

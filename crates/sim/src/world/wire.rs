@@ -8,8 +8,11 @@ use weir_protocol::{Clock, UnitId, View};
 
 use super::World;
 use super::links::ProcessNo;
+use super::probes::damaged;
 use super::process::{Body, Carried, Delivery, KEY, stream_settings};
+use crate::check::Invariant;
 use crate::random::mix;
+use crate::slip::Slip;
 
 /// Frames that are remembered, to be damaged and sent once more: more than the
 /// replay window of a stream, so that some are too old.
@@ -71,13 +74,19 @@ impl World<'_> {
         if process.closed.contains(&remote) {
             return;
         }
+        if small && self.carried.refuses((from, to), self.plan.seed, self.now) {
+            self.count("messages_refused_by_streams");
+            return;
+        }
         let sent = process.streams.as_mut().map(|streams| {
             let stream = streams.open(remote, stream_settings(small));
             stream.send_message(message)
         });
         process.activate(remote);
-        if let Some(Err(_)) = sent {
-            self.count("messages_refused_by_streams");
+        match sent {
+            Some(Ok(())) => self.stream_takes(from, to, message),
+            Some(Err(_)) => self.count("messages_refused_by_streams"),
+            None => {}
         }
     }
 
@@ -148,6 +157,9 @@ impl World<'_> {
     }
 
     fn wire_data(&mut self, to: ProcessNo, bytes: &[u8], data: &mut Vec<Frame>) {
+        if let Some(drawn) = self.probe() {
+            self.probe_data(to, bytes, drawn);
+        }
         let living = self.processes.get_mut(to).and_then(|p| p.living.as_mut());
         let decoded = living.map(|(_, pool)| decode_data(pool, &KEY, bytes));
         match decoded {
@@ -192,6 +204,7 @@ impl World<'_> {
     fn wire_stream(&mut self, to: ProcessNo, from: ProcessNo, bytes: &[u8]) {
         let time = self.time_at(to);
         let small = self.small();
+        let probe = self.probe();
         let Some(remote) = self.processes.get(from).map(|p| p.start) else {
             return;
         };
@@ -205,7 +218,18 @@ impl World<'_> {
             streams.open(remote, stream_settings(small));
         }
         let mut messages = Vec::new();
+        // Damaged it is refused, and a second time.
+        let takes_all = self.settings.slip() == Some(Slip::DamageTaken);
+        let is_damaged = |drawn| {
+            let bytes = match takes_all {
+                true => bytes.to_vec(),
+                false => damaged(bytes, drawn),
+            };
+            streams.receive(time, &bytes).is_err()
+        };
+        let is_sound = probe.is_none_or(is_damaged);
         let received = streams.receive(time, bytes);
+        let is_sound = is_sound && (probe.is_none() || streams.receive(time, bytes).is_err());
         if let Ok(peer) = received
             && !process.active.contains(&peer)
         {
@@ -215,13 +239,23 @@ impl World<'_> {
             && let Some(stream) = streams.get_mut(peer)
         {
             while let Some(message) = stream.poll_message() {
+                let is_doubled =
+                    messages.len() % 50 == 1 && self.settings.slip() == Some(Slip::MessageTwice);
+                messages.extend(is_doubled.then(|| (peer, message.clone())));
                 messages.push((peer, message));
             }
         } else {
             self.count("stream_frames_refused");
         }
+        if !is_sound {
+            let text = "a frame of a stream is taken that was changed, or comes again".to_owned();
+            self.checker.violated(Invariant::Carriage, None, text);
+        }
         for (peer, bytes) in messages {
             let from = peer.peer().and_then(|peer| self.process_of(peer));
+            if let Some(from) = from {
+                self.stream_gives(from, to, &bytes);
+            }
             match (Message::decode(&bytes), from) {
                 (Ok((message, _)), Some(from)) => {
                     self.deliver(to, from, Delivery::Message(Box::new(message)));
@@ -236,6 +270,7 @@ impl World<'_> {
         let Some(dead) = self.processes.get(no).map(|p| p.start) else {
             return;
         };
+        self.streams_close(no);
         for process in &mut self.processes {
             if let Some(streams) = &mut process.streams {
                 streams.close(dead);
