@@ -28,11 +28,8 @@ pub const RESERVE: usize = 768;
 const FRAMES: u32 = 4_096;
 /// Packets of a chain that the switch keeps copies of, where states are replicated.
 pub const KEPT: u32 = 4_096;
-/// Shortest and longest time after which something is sent again, where the switch keeps
-/// packets: a thread may well not run for a while, and on one host nothing gets lost but by a
-/// death, after which nobody waits for a repeat.
-const REPEAT_WITHIN: (u64, u64) = (REPEAT_AFTER, 10 * REPEAT_AFTER);
-/// The same where a runtime is on another host, on the way to which packets get lost.
+/// The same, and the shortest and the longest such time, where a runtime is on another host, on
+/// the way to which packets get lost.
 const LINK_REPEAT_AFTER: u64 = 20_000_000;
 const LINK_REPEAT_WITHIN: (u64, u64) = (10_000_000, 10 * REPEAT_AFTER);
 
@@ -54,7 +51,8 @@ impl Keeping {
     const fn repeats(self) -> (u64, (u64, u64)) {
         match self.linked {
             true => (LINK_REPEAT_AFTER, LINK_REPEAT_WITHIN),
-            false => (REPEAT_AFTER, REPEAT_WITHIN),
+            // A path that loses nothing is not measured.
+            false => (REPEAT_AFTER, (REPEAT_AFTER, REPEAT_AFTER)),
         }
     }
 }
@@ -87,6 +85,7 @@ pub fn switch(dispatch: Dispatch, window: u32) -> SwitchSettings {
     SwitchSettings {
         kept: 0,
         acknowledge: false,
+        lossless: true,
         window,
         dispatch,
         repeat_after: REPEAT_AFTER,
@@ -102,6 +101,7 @@ pub fn actors(id: RuntimeId, frames: u32) -> ActorSettings {
         held: frames,
         keep_outputs: false,
         waits: true,
+        lossless: true,
         repeat_after: REPEAT_AFTER,
         ..ActorSettings::default()
     }
@@ -118,6 +118,7 @@ pub fn switch_with(dispatch: Dispatch, window: u32, keeping: Keeping) -> SwitchS
     SwitchSettings {
         kept: KEPT,
         acknowledge: true,
+        lossless: !keeping.linked,
         replication: keeping.replication,
         repeat_after,
         repeat_within,
@@ -135,6 +136,7 @@ pub fn actors_with(id: RuntimeId, frames: u32, keeping: Keeping) -> ActorSetting
     let (repeat_after, repeat_within) = keeping.repeats();
     ActorSettings {
         keep_outputs: true,
+        lossless: !keeping.linked,
         repeat_after,
         repeat_within,
         ..plain

@@ -114,9 +114,13 @@ pub struct SwitchSettings {
     /// nothing repeated while as many are.
     pub reserve: u32,
     /// Tells owners and replicas what was let out. Needed where they keep
-    /// outputs ([`ActorSettings::keep_outputs`]). Off also says that the path
-    /// loses nothing: what a runtime misses is on its way.
+    /// outputs ([`ActorSettings::keep_outputs`]). Off only where the path is
+    /// [lossless](SwitchSettings::lossless).
     pub acknowledge: bool,
+    /// The paths to runtimes lose nothing but by a death: what a runtime misses is on its way.
+    /// The path is not measured, and packets are sent again as a last resort alone, after
+    /// [`LAST_RESORT`] times as long.
+    pub lossless: bool,
     /// A planted bug.
     pub plant: Option<Plant>,
 }
@@ -134,6 +138,7 @@ impl Default for SwitchSettings {
             recovery_held: 4_096,
             reserve: 64,
             acknowledge: true,
+            lossless: false,
             plant: None,
         }
     }
@@ -159,6 +164,9 @@ pub struct ActorSettings {
     /// no packet is taken that the pool has no frames for. Off where the driver can't wait, and
     /// packets are repeated.
     pub waits: bool,
+    /// As in [`SwitchSettings::lossless`]. Packets that nobody has asked for yet are held
+    /// until somebody does: nobody would send them again.
+    pub lossless: bool,
     /// Time after which what was not answered is sent again, before a round trip
     /// was measured: from then on ten round trips.
     pub repeat_after: u64,
@@ -177,6 +185,10 @@ pub struct ActorSettings {
     /// A planted bug.
     pub plant: Option<Plant>,
 }
+
+/// How much longer than other things a packet is waited for on a path that loses nothing: it
+/// may well queue for long, and to send it again would make the queue longer.
+pub const LAST_RESORT: u64 = 100;
 
 /// See [`ActorSettings::longest`].
 const LONGEST: usize = 1 << 20;
@@ -204,6 +216,7 @@ impl Default for ActorSettings {
             held: 4_096,
             keep_outputs: true,
             waits: false,
+            lossless: false,
             repeat_after: 10_000_000,
             repeat_within: REPEAT_WITHIN,
             longest: LONGEST,

@@ -8,6 +8,7 @@ use super::{ActorCount, Actors};
 use crate::ids::{Clock, UnitId};
 use crate::message::Message;
 use crate::plant::Plant;
+use crate::settings::LAST_RESORT;
 
 impl Actors {
     /// Does what is due: repeats, expiry.
@@ -62,9 +63,17 @@ impl Actors {
     /// Time after which what was not answered is sent again: ten round trips. A
     /// path that loses nothing is not measured.
     pub(super) fn wait(&self) -> u64 {
-        match self.settings.keep_outputs {
-            true if !self.trip.is_unknown() => self.trip.wait(),
+        match self.settings.lossless {
+            false if !self.trip.is_unknown() => self.trip.wait(),
             _ => self.settings.repeat_after,
+        }
+    }
+
+    /// Time after which a packet that is missing is asked for again.
+    pub(super) fn wait_for_packets(&self) -> u64 {
+        match self.settings.lossless {
+            true => self.settings.repeat_after.saturating_mul(LAST_RESORT),
+            false => self.wait(),
         }
     }
 
@@ -172,10 +181,10 @@ impl Actors {
             self.cold.get_mut(&unit)?.live.asked = None;
             return None;
         };
-        let due = asked.plus(self.wait());
+        let due = asked.plus(self.wait_for_packets());
         if due <= now {
             self.ask_repeat(now, hot);
-            return Some(now.plus(self.wait()));
+            return Some(now.plus(self.wait_for_packets()));
         }
         Some(due)
     }
@@ -223,8 +232,11 @@ impl Actors {
 
     // ---- held packets
 
-    /// Held packets are looked through after a while.
+    /// Held packets are looked through after a while, where they would be sent again.
     pub(super) fn sweep_after(&mut self, now: Time) {
+        if self.settings.lossless {
+            return;
+        }
         let at = now.plus(self.settings.repeat_after.saturating_mul(8));
         self.sweep_at.get_or_insert(at);
     }

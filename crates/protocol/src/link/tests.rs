@@ -15,6 +15,9 @@ fn settings() -> LinkSettings {
     }
 }
 
+/// What becomes of a datagram of an end.
+type Network<'a> = dyn FnMut(usize, &[u8]) -> Vec<Vec<u8>> + 'a;
+
 /// Two ends, and a network that may do something to each datagram.
 struct Pair {
     ends: [Link; 2],
@@ -46,7 +49,7 @@ impl Pair {
 
     /// A step of 0.1 ms: what each has to say goes through `network`, which gives the
     /// datagrams that come.
-    fn step(&mut self, network: &mut dyn FnMut(usize, &[u8]) -> Vec<Vec<u8>>) {
+    fn step(&mut self, network: &mut Network<'_>) {
         self.now = self.now.plus(MS / 10);
         for from in 0..2 {
             let mut batch = Batch::default();
@@ -59,7 +62,7 @@ impl Pair {
         &mut self,
         from: usize,
         batch: &Batch,
-        network: &mut dyn FnMut(usize, &[u8]) -> Vec<Vec<u8>>,
+        network: &mut Network<'_>,
     ) {
         let to = 1 - from;
         for datagram in batch.iter() {

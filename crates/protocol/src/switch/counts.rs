@@ -66,6 +66,8 @@ labels! {
         EntryNoFrame = "entry_no_frame",
         /// A packet was sent again.
         Repeated = "repeated",
+        /// A packet is to be sent again, and no frame was free.
+        RepeatOwed = "repeat_owed",
         /// A packet that could not be sent again was replaced by `Lost`.
         LostSent = "lost_sent",
         /// `Open` and `Closed` of an unsettled view were sent again.

@@ -206,6 +206,7 @@ impl Switch {
                 Ok(frame) if whole => self.entry(now, pool, &memory, from, &mut side, frame),
                 other => {
                     self.counts.add(SwitchCount::EntryNoFrame);
+                    self.owe_entry(now, batch.unit, entry.clock);
                     other.into_iter().for_each(|frame| pool.give(frame));
                     pool.give_all(&mut side);
                 }
@@ -233,14 +234,14 @@ impl Switch {
         }
         match self.admit(from, unit, view, clock) {
             Admission::LetOut if self.waits_for_name(unit, side, memory) => {
-                self.park(pool, from, (unit, view, clock), side, frame);
+                self.park(now, pool, from, (unit, view, clock), side, frame);
             }
             Admission::LetOut => {
                 let place = unit.slot();
                 self.let_out(now, pool, memory, (place, view, clock), side, frame);
                 self.let_out_parked(now, pool, memory, place);
             }
-            Admission::Park => self.park(pool, from, (unit, view, clock), side, frame),
+            Admission::Park => self.park(now, pool, from, (unit, view, clock), side, frame),
             Admission::Refused(why) => {
                 self.refuse_entry(from, unit, view, why);
                 self.free_unheard(from, memory, side);
@@ -355,6 +356,7 @@ impl Switch {
     /// newer view stays.
     fn park(
         &mut self,
+        now: Time,
         pool: &mut FramePool,
         from: Slot,
         (id, view, clock): (UnitId, View, Clock),
@@ -373,6 +375,7 @@ impl Switch {
         // nothing is repeated entries come in frames of their own.
         if self.settings.acknowledge && pool.is_low(&frame) {
             self.counts.add(SwitchCount::EntryNoFrame);
+            self.owe_entry(now, id, clock);
             pool.give_all(side);
             pool.give(frame);
             return;

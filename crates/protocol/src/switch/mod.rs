@@ -180,6 +180,8 @@ pub struct Switch {
     ticks: VecDeque<UnitId>,
     /// When they were last tried.
     ticks_tried: Time,
+    /// What is to be sent again, and for which no frame was free.
+    owed: timers::Owed,
     /// Time after which what was not answered is sent again.
     wait: u64,
     /// A round trip was measured, or not answered in time, since it was computed.
@@ -246,6 +248,7 @@ impl Switch {
             ends_said: BTreeMap::new(),
             ticks: VecDeque::new(),
             ticks_tried: Time::ZERO,
+            owed: timers::Owed::default(),
             wait: settings.repeat_after,
             is_measured: false,
             late_names: names::Late::default(),

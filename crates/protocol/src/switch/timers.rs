@@ -9,9 +9,10 @@ use weir_packet::{Disposition, FramePool, Time, frame_flags};
 
 use super::units::{Unit, mark};
 use super::{Switch, SwitchCount, moves};
-use crate::ids::{UnitId, View};
+use crate::ids::{Clock, UnitId, View};
 use crate::message::MoveMode;
 use crate::plant::Plant;
+use crate::settings::LAST_RESORT;
 
 /// Packets sent again per tick: what is not answered is not to drown in
 /// repeats.
@@ -29,10 +30,26 @@ pub(super) struct Timers {
     pub(super) orphans: VecDeque<(Time, u64)>,
 }
 
+/// Packets to be sent again as soon as frames are free. On a path that loses nothing nobody
+/// would ask for them.
+#[derive(Debug, Default)]
+pub(super) struct Owed {
+    /// Unit, clock, and whether a `Lost` stands for the packet whatever is kept.
+    packets: VecDeque<(UnitId, u64, bool)>,
+    /// When frames were last looked for.
+    tried: Time,
+}
+
+/// Time after which frames are looked for again: they come back without a word.
+const FRAMES_AGAIN: u64 = 1_000_000;
+
 impl Switch {
     /// Does what is due.
     pub fn tick(&mut self, now: Time, pool: &mut FramePool) {
         self.add_late_names();
+        if !self.owed.packets.is_empty() {
+            self.pay_owed(now, pool);
+        }
         self.remove_orphans(now, pool);
         self.advance(now, pool);
         if !self.repeats() {
@@ -68,19 +85,22 @@ impl Switch {
             .orphans
             .front()
             .map(|(at, _)| at.plus(self.orphan_after()));
+        let owed = (!self.owed.packets.is_empty()).then(|| self.owed.tried.plus(FRAMES_AGAIN));
         if !self.repeats() {
             return orphan;
         }
         // Room comes with entries, most often; frames come back without a word.
         let ticks = (!self.ticks.is_empty()).then(|| self.ticks_tried.plus(after));
         let copies = self.kept.oldest().filter(|_| self.settings.acknowledge);
+        let copies = copies.map(|(at, ..)| at.plus(self.wait_for_packets()));
         [
             orphan,
+            owed,
             ticks,
             self.timers.views.front().map(|(at, ..)| at.plus(after)),
             self.forgets.oldest().map(|at| at.plus(after)),
             self.recovery.as_ref().map(|r| r.asked.plus(after)),
-            copies.map(|(at, ..)| at.plus(after)),
+            copies,
         ]
         .into_iter()
         .flatten()
@@ -148,8 +168,16 @@ impl Switch {
     /// that loses nothing is not measured: there a wait means that a thread
     /// does not run.
     pub(super) fn find_wait(&mut self) {
-        if core::mem::take(&mut self.is_measured) && self.settings.acknowledge {
+        if core::mem::take(&mut self.is_measured) && !self.settings.lossless {
             self.wait = self.runtimes.wait().unwrap_or(self.settings.repeat_after);
+        }
+    }
+
+    /// Time after which a packet that was not let out is sent again.
+    fn wait_for_packets(&self) -> u64 {
+        match self.settings.lossless {
+            true => self.settings.repeat_after.saturating_mul(LAST_RESORT),
+            false => self.wait,
         }
     }
 
@@ -176,7 +204,7 @@ impl Switch {
             let Some((at, place, clock)) = self.kept.oldest() else {
                 return;
             };
-            if now.since(at) < self.wait {
+            if now.since(at) < self.wait_for_packets() {
                 return;
             }
             if self.sweep.is_on() && self.needs_view(place) {
@@ -196,6 +224,47 @@ impl Switch {
         }
     }
 
+    /// A packet can't be sent again for want of a frame.
+    fn owe(&mut self, now: Time, unit: UnitId, clock: u64, lost: bool) {
+        if self.settings.lossless {
+            if self.owed.packets.is_empty() {
+                self.owed.tried = now;
+            }
+            self.owed.packets.push_back((unit, clock, lost));
+            self.counts.add(SwitchCount::RepeatOwed);
+        }
+    }
+
+    /// An entry found no frame. Its sender says it again when it gets its packet again.
+    pub(super) fn owe_entry(&mut self, now: Time, unit: UnitId, clock: Clock) {
+        let last = self.owed.packets.back();
+        if last.is_none_or(|(of, _, lost)| *of != unit || *lost) {
+            self.owe(now, unit, clock.0, false);
+        }
+    }
+
+    /// Sends what is owed, as far as there are frames.
+    fn pay_owed(&mut self, now: Time, pool: &mut FramePool) {
+        self.owed.tried = now;
+        // Once each: one that finds no frame of its size is owed again.
+        for _ in 0..self.owed.packets.len() {
+            if !self.leaves_reserve(pool, 1) {
+                return;
+            }
+            let Some((id, clock, lost)) = self.owed.packets.pop_front() else {
+                return;
+            };
+            let Some(place) = self.units.find(id) else {
+                continue;
+            };
+            let unit = *self.units.at(place);
+            match lost {
+                true => self.send_lost(now, pool, &unit, clock),
+                false => self.send_packet(now, pool, place, clock),
+            }
+        }
+    }
+
     /// Sends one packet of a unit again, or what stands for it.
     pub(super) fn send_packet(&mut self, now: Time, pool: &mut FramePool, place: u32, clock: u64) {
         let memory = pool.memory().clone();
@@ -211,6 +280,8 @@ impl Switch {
                     self.kept.mark_repeated(&unit, clock);
                     self.send_frame(pool, place, clock, frame, frame_flags::REPEATED);
                     self.counts.add(SwitchCount::Repeated);
+                } else {
+                    self.owe(now, unit.id(), clock, false);
                 }
             }
             Some((_, None)) => self.send_lost(now, pool, &unit, clock),
@@ -243,6 +314,8 @@ impl Switch {
             let flags = flag | frame_flags::REPEATED;
             self.send_frame(pool, place, clock, frame, flags);
             self.counts.add(SwitchCount::LostSent);
+        } else {
+            self.owe(now, unit.id(), clock, true);
         }
     }
 

@@ -123,6 +123,7 @@ impl Bed {
             is_logger: kind.is_logger,
             keep_outputs: !kind.forget_outputs,
             waits: kind.forget_outputs,
+            lossless: kind.forget_outputs,
             held: kind.held.unwrap_or(100),
             plant: kind.plant,
             // Whatever the round trip: here time stands still.

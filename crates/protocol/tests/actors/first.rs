@@ -187,6 +187,27 @@ fn packets_of_an_unknown_view_wait_for_it_and_are_dropped_if_it_never_comes() {
     bed.end();
 }
 
+/// A thread or a process may not run for long, and nobody would send them again.
+#[test]
+fn where_nothing_is_lost_they_wait_as_long_as_it_takes() {
+    let kind = Kind {
+        forget_outputs: true,
+        ..Kind::default()
+    };
+    let mut bed = Bed::of(1, kind);
+    assert_eq!(bed.data(1, (U, view(4), 8), 0, b"c--"), []);
+    bed.now = bed.now.plus(3_600_000 * MS);
+    bed.tick(1);
+    assert_eq!(bed.at(1).report().held, 1);
+    let open = Open {
+        origin: Origin::Nothing { after_loss: true },
+        ..planned(U, (view(0), view(4)), 7, 0)
+    };
+    bed.tell(1, SWITCH, Message::Open(open));
+    assert_eq!(bed.got(1), [out(view(4), 8, 1)]);
+    bed.end();
+}
+
 #[test]
 fn a_view_after_a_loss_starts_from_its_base_when_it_is_open() {
     let mut bed = Bed::new(1);
