@@ -4,7 +4,7 @@ use rtrb::Consumer;
 use weir_packet::{Frame, FramePool};
 
 pub use weir_packet::shares::{
-    BATCH, HIGH, LARGE_SHARE, LOW, SHARE, balance, settle, take_reserve,
+    BATCH, HIGH, LARGE_HIGH, LARGE_SHARE, LOW, SHARE, balance, settle, take_reserve,
 };
 
 /// Moves the frames of a queue into a pool.

@@ -54,8 +54,9 @@ pub struct PacketMemory {
     id: u32,
     pooled: AtomicBool,
     marks: Marks,
-    /// Small frames that are in no pool.
+    /// Frames that are in no pool: small ones, and large ones.
     reserve: Reserve,
+    large_reserve: Reserve,
     ledger: Option<Ledger>,
     /// Lines of a frame of each size, to divide by.
     small: Divisor,
@@ -121,9 +122,14 @@ impl PacketMemory {
             .map_or_else(Default::default, Ledger::doubled)
     }
 
-    /// Free frames in the reserve that the memory's pools share, about.
+    /// Free small frames in the reserve that the memory's pools share, about.
     pub fn in_reserve(&self) -> usize {
         self.reserve.count()
+    }
+
+    /// The same of large frames.
+    pub fn large_in_reserve(&self) -> usize {
+        self.large_reserve.count()
     }
 
     /// In a mapping; `pooled` where another process has all frames at first.
@@ -150,6 +156,7 @@ impl PacketMemory {
             pooled: AtomicBool::new(pooled),
             marks: Marks::new(frames),
             reserve: Reserve::new(layout.small_frames as usize),
+            large_reserve: Reserve::new(layout.large_frames as usize),
             ledger: checked.then(|| Ledger::new(frames)),
             small: Divisor::new(layout.small_bytes / 64),
             large: Divisor::new(layout.large_bytes / 64),
@@ -515,6 +522,28 @@ impl FramePool {
         self.small.len() - before
     }
 
+    /// As [`FramePool::to_reserve`], with large frames.
+    pub fn large_to_reserve(&mut self, count: usize) -> usize {
+        let left = self.large.len().saturating_sub(count);
+        let given = self.large.len() - left;
+        let (memory, first) = (&self.memory, self.memory.layout.small_frames);
+        let frames = self.large.drain(left..);
+        let numbers = frames.map(|frame| memory.number(&frame) - first);
+        memory.large_reserve.push(numbers);
+        given
+    }
+
+    /// As [`FramePool::from_reserve`], with large frames.
+    pub fn large_from_reserve(&mut self) -> usize {
+        let before = self.large.len();
+        let (memory, large) = (&self.memory, &mut self.large);
+        let first = memory.layout.small_frames;
+        memory
+            .large_reserve
+            .pop(|number| large.push(memory.frame_at(first + number)));
+        self.large.len() - before
+    }
+
     /// Moves `count` free small frames, or as many as there are, to the end of
     /// `into`, for the pool of another thread. Until that has them
     /// ([`FramePool::give_all`]) they count as out.
@@ -525,6 +554,12 @@ impl FramePool {
     /// The same for large frames.
     pub fn take_spare_large(&mut self, count: usize, into: &mut Vec<Frame>) {
         move_last(&mut self.large, count, into);
+    }
+
+    /// Small frames that can be taken now.
+    #[inline]
+    pub fn available_small(&self) -> usize {
+        self.small.len()
     }
 
     /// Small frames that the pool has more than it began with; negative where

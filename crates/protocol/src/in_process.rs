@@ -2,7 +2,8 @@
 //! memory: the settings and bounds that the program's driver and the simulator
 //! (`--mode ring`) both keep to.
 
-use weir_packet::shares::{LARGE_SHARE, SHARE};
+use weir_packet::FramePool;
+use weir_packet::shares::{HIGH, LARGE_HIGH, SHARE};
 
 use crate::ids::RuntimeId;
 use crate::settings::{ActorSettings, Dispatch, Replication, SwitchSettings};
@@ -26,6 +27,11 @@ pub const PER_PACKET: usize = 2;
 pub const RESERVE: usize = 768;
 /// Small frames for packets under way.
 const FRAMES: u32 = 4_096;
+/// Frames that one packet takes where the switch keeps packets: its own, its copy, and the one
+/// of its entry.
+const PER_KEPT: usize = 3;
+/// Large frames for as many packets, where the switch keeps them.
+const KEPT_LARGE: u32 = (BURST * PER_KEPT) as u32;
 /// Packets of a chain that the switch keeps copies of, where states are replicated.
 pub const KEPT: u32 = 4_096;
 /// The same, and the shortest and the longest such time, where a runtime is on another host, on
@@ -60,24 +66,31 @@ impl Keeping {
 // A burst that a runtime takes has frames for all that it causes.
 const _: () = assert!(BURST * PER_PACKET <= SHARE as usize);
 
-/// Small and large frames beside the ports' own, for so many runtimes.
+/// Small and large frames beside the ports' own, for so many runtimes: each may keep as many
+/// as it gives none back of.
 pub const fn frames(runtimes: u32) -> (u32, u32) {
-    let small = FRAMES + runtimes * (SHARE + RESERVE as u32);
-    (small, runtimes * LARGE_SHARE)
+    let small = FRAMES + runtimes * (HIGH + RESERVE) as u32;
+    (small, runtimes * LARGE_HIGH as u32)
 }
 
-/// Small frames for the copies that the switches of so many chains keep.
-pub const fn frames_kept(chains: u32, keeping: Keeping) -> u32 {
+/// Small and large frames for the copies that the switches of so many chains keep.
+pub const fn frames_kept(chains: u32, keeping: Keeping) -> (u32, u32) {
     match keeping.keeps() {
-        true => chains * KEPT,
-        false => 0,
+        true => (chains * KEPT, KEPT_LARGE),
+        false => (0, 0),
     }
 }
 
-/// Packets that may be taken in, where so many frames are free and there are so
-/// many runtimes. Frames kept back are for entries, events and messages.
-pub const fn room(available: usize, runtimes: usize) -> usize {
-    available.saturating_sub(RESERVE * runtimes + BURST)
+/// Packets that may be taken in with the frames of the switch's pool, where there are so many
+/// runtimes. Frames kept back are for entries, events and messages.
+pub fn room(pool: &FramePool, runtimes: usize, keeping: Keeping) -> usize {
+    let free = pool.available();
+    let free = free.saturating_sub(RESERVE * runtimes + BURST);
+    match keeping.keeps() {
+        // Any of them may be a long one.
+        true => free.min(pool.available_large()) / PER_KEPT,
+        false => free,
+    }
 }
 
 /// Settings of the switch. It repeats no packet and is told of no outputs.

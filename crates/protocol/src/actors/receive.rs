@@ -408,7 +408,7 @@ impl Actors {
 
     /// Asks the switch, once in a while, for what is missing.
     pub(super) fn ask_repeat(&mut self, now: Time, hot: Hot) {
-        let wait = self.wait_for_packets();
+        let wait = self.until_asked_again();
         let cold = self.cold.entry(hot.unit).or_default();
         let due = cold.live.asked.map(|at| at.plus(wait));
         if due.is_none_or(|due| due <= now) {

@@ -69,8 +69,9 @@ impl Actors {
         }
     }
 
-    /// Time after which a packet that is missing is asked for again.
-    pub(super) fn wait_for_packets(&self) -> u64 {
+    /// Time after which what is missing is asked for again: on a path that loses nothing it is
+    /// on its way.
+    pub(super) fn until_asked_again(&self) -> u64 {
         match self.settings.lossless {
             true => self.settings.repeat_after.saturating_mul(LAST_RESORT),
             false => self.wait(),
@@ -152,7 +153,7 @@ impl Actors {
 
     /// Asks the source of a view that is open here for its state.
     pub(super) fn pull(&mut self, now: Time, unit: UnitId) {
-        let due = now.plus(self.wait());
+        let due = now.plus(self.until_asked_again());
         let waiting = self.cold.get_mut(&unit).and_then(|c| c.waiting.as_mut());
         let Some(waiting) = waiting else { return };
         waiting.due = due;
@@ -181,10 +182,10 @@ impl Actors {
             self.cold.get_mut(&unit)?.live.asked = None;
             return None;
         };
-        let due = asked.plus(self.wait_for_packets());
+        let due = asked.plus(self.until_asked_again());
         if due <= now {
             self.ask_repeat(now, hot);
-            return Some(now.plus(self.wait_for_packets()));
+            return Some(now.plus(self.until_asked_again()));
         }
         Some(due)
     }

@@ -58,12 +58,7 @@ impl Pair {
         }
     }
 
-    fn deliver(
-        &mut self,
-        from: usize,
-        batch: &Batch,
-        network: &mut Network<'_>,
-    ) {
+    fn deliver(&mut self, from: usize, batch: &Batch, network: &mut Network<'_>) {
         let to = 1 - from;
         for datagram in batch.iter() {
             for comes in network(from, datagram) {

@@ -92,13 +92,13 @@ impl Switch {
         // Room comes with entries, most often; frames come back without a word.
         let ticks = (!self.ticks.is_empty()).then(|| self.ticks_tried.plus(after));
         let copies = self.kept.oldest().filter(|_| self.settings.acknowledge);
-        let copies = copies.map(|(at, ..)| at.plus(self.wait_for_packets()));
+        let copies = copies.map(|(at, ..)| at.plus(self.patience()));
         [
             orphan,
             owed,
             ticks,
             self.timers.views.front().map(|(at, ..)| at.plus(after)),
-            self.forgets.oldest().map(|at| at.plus(after)),
+            self.forgets.oldest().map(|at| at.plus(self.patience())),
             self.recovery.as_ref().map(|r| r.asked.plus(after)),
             copies,
         ]
@@ -138,9 +138,12 @@ impl Switch {
             if unit.view() != view {
                 continue;
             }
-            if unit.pending != 0 {
-                self.counts.add(SwitchCount::OpenRepeated);
-                self.send_opening(place);
+            let pending = unit.pending;
+            if pending != 0 {
+                if self.is_asked_again(now, at, pending) {
+                    self.counts.add(SwitchCount::OpenRepeated);
+                    self.send_opening(place);
+                }
             } else if unit.has(mark::PREPARING) {
                 unit.tries = unit.tries.saturating_add(1);
                 let target = unit.wanted;
@@ -159,6 +162,13 @@ impl Switch {
         }
     }
 
+    /// True where what is said of an open view is said again, which was looked at before.
+    fn is_asked_again(&self, now: Time, before: Time, pending: u32) -> bool {
+        let patience = self.patience();
+        let opened = self.pendings.get(pending).map_or(now, |open| open.opened);
+        !self.settings.lossless || now.since(opened) / patience > before.since(opened) / patience
+    }
+
     /// A unit without owner is removed after this time.
     fn orphan_after(&self) -> u64 {
         self.settings.repeat_after.saturating_mul(ORPHAN_INTERVALS)
@@ -173,8 +183,9 @@ impl Switch {
         }
     }
 
-    /// Time after which a packet that was not let out is sent again.
-    fn wait_for_packets(&self) -> u64 {
+    /// Time after which a packet that was not let out is sent again, or a word that was not
+    /// answered: on a path that loses nothing they are on their way.
+    pub(super) fn patience(&self) -> u64 {
         match self.settings.lossless {
             true => self.settings.repeat_after.saturating_mul(LAST_RESORT),
             false => self.wait,
@@ -204,7 +215,7 @@ impl Switch {
             let Some((at, place, clock)) = self.kept.oldest() else {
                 return;
             };
-            if now.since(at) < self.wait_for_packets() {
+            if now.since(at) < self.patience() {
                 return;
             }
             if self.sweep.is_on() && self.needs_view(place) {

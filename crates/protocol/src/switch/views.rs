@@ -573,7 +573,7 @@ impl Switch {
 
     /// Says `Forget` again to those that have not answered.
     pub(super) fn repeat_forgets(&mut self, now: Time) {
-        let since = Time(now.0.saturating_sub(self.wait));
+        let since = Time(now.0.saturating_sub(self.patience()));
         while let Some(again) = self.forgets.again(now, since) {
             for forget in again {
                 self.counts.add(SwitchCount::ForgetRepeated);

@@ -431,6 +431,7 @@ impl<'a> World<'a> {
             recovery_held: if small { 16 } else { 512 },
             reserve: 64,
             acknowledge: true,
+            lossless: false,
             plant,
         }
     }
@@ -453,6 +454,7 @@ impl<'a> World<'a> {
             },
             keep_outputs: true,
             waits: false,
+            lossless: false,
             repeat_after: self.repeat_after(),
             repeat_within: (500_000, 20_000_000),
             // Little is too much for one message.

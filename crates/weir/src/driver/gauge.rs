@@ -13,10 +13,12 @@ pub(super) const STATUS_WORDS: usize = 96;
 const TIME: [usize; 3] = [0, 1, 2];
 /// Ends of flows that were asked for and are not numbered yet.
 const ENDS: usize = 32;
-/// Free frames that the process's pool has.
+/// Free small frames that the process's pool has.
 pub(super) const FREE: usize = 64;
+/// The same of large frames.
+pub(super) const FREE_LARGE: usize = 65;
 /// Messages that the process has sent over its channel.
-pub(super) const MAIL: usize = 65;
+pub(super) const MAIL: usize = 66;
 
 /// A runtime's gauge; clones are the same one.
 #[derive(Clone, Debug)]

@@ -11,7 +11,7 @@ use weir_exec::queue::drain;
 use weir_exec::{Node, Round};
 use weir_nf::host::Stage;
 use weir_packet::{FlowKey, Frame, FramePool, Internal, Time};
-use weir_protocol::in_process::{BURST, MESSAGES, PER_PACKET};
+use weir_protocol::in_process::{BURST, MESSAGES, MESSAGES_ON_THE_WAY, PER_PACKET};
 use weir_protocol::settings::ActorSettings;
 use weir_protocol::{Actors, Message, Peer, RuntimeId, UnitId};
 use weir_runtime::{Runtime, RuntimeConfig};
@@ -291,7 +291,10 @@ impl Work {
             self.packets += taken;
             self.had += taken;
         }
-        self.seat.ends.inbox.drain(MESSAGES, &mut self.commands);
+        self.seat
+            .ends
+            .inbox
+            .drain(MESSAGES_ON_THE_WAY, &mut self.commands);
         for command in self.commands.drain(..) {
             worked = true;
             match command {

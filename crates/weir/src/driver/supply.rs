@@ -4,12 +4,12 @@
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-use weir_exec::frames::{self, BATCH, HIGH};
+use weir_exec::frames::{self, BATCH, HIGH, LARGE_HIGH, LARGE_SHARE};
 use weir_io::shared::{RingInput, RingOutput, Words};
 use weir_io::stage::{StageInput as _, StageOutput as _};
 use weir_packet::{Frame, FramePool};
 
-use super::gauge::FREE;
+use super::gauge::{FREE, FREE_LARGE};
 
 /// See the module.
 #[derive(Debug)]
@@ -40,14 +40,20 @@ impl Supply {
         if rings.from_main.take(&mut rings.spare, BATCH) > 0 {
             pool.give_all(&mut rings.spare);
         }
-        if pool.available() > HIGH {
-            let room = rings.to_main.room().min(BATCH);
+        let room = rings.to_main.room().min(BATCH);
+        if pool.available_large() > LARGE_HIGH {
+            let spare = pool.available_large() - LARGE_SHARE as usize;
+            pool.take_spare_large(room.min(spare), &mut rings.spare);
+        } else if pool.available_small() > HIGH {
             pool.take_spare(room, &mut rings.spare);
+        }
+        if !rings.spare.is_empty() {
             rings.to_main.give(&mut rings.spare);
             pool.give_all(&mut rings.spare);
         }
-        let free = u32::try_from(pool.available()).unwrap_or(u32::MAX);
-        rings.status[FREE].store(free, Ordering::Relaxed);
+        let said = |free: usize| u32::try_from(free).unwrap_or(u32::MAX);
+        rings.status[FREE].store(said(pool.available_small()), Ordering::Relaxed);
+        rings.status[FREE_LARGE].store(said(pool.available_large()), Ordering::Relaxed);
         false
     }
 

@@ -131,7 +131,9 @@ impl Threads {
     /// Frames that nobody has who could give them back.
     pub(super) fn missing<'a>(&'a self, living: impl Iterator<Item = &'a FramePool>) -> usize {
         let pools: Vec<&FramePool> = living.collect();
-        let reserve = pools.first().map_or(0, |pool| pool.memory().in_reserve());
+        let reserve = pools.first().map_or(0, |pool| {
+            pool.memory().in_reserve() + pool.memory().large_in_reserve()
+        });
         FramePool::outstanding_of(pools).saturating_sub(reserve)
     }
 

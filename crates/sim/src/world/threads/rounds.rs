@@ -8,7 +8,7 @@ use weir_packet::Frame;
 use weir_packet::shares::{balance, settle, take_reserve};
 use weir_protocol::Peer;
 use weir_protocol::entry::batches;
-use weir_protocol::in_process::{self, BURST, MESSAGES, PER_PACKET};
+use weir_protocol::in_process::{self, BURST, Keeping, MESSAGES, PER_PACKET};
 use weir_protocol::message::Message;
 
 use super::Part;
@@ -228,7 +228,7 @@ impl World<'_> {
         let room = if full {
             0
         } else {
-            in_process::room(pool.available(), members)
+            in_process::room(pool, members, Keeping::default())
         };
         let count = room.min(BATCH).min(threads.port.len());
         let taken: Vec<usize> = threads.port.drain(..count).collect();

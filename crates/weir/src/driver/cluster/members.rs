@@ -91,7 +91,7 @@ impl Cluster {
                             key: remote.key,
                             beats: remote.beats,
                             chains: remote.digest,
-                            engine: self.settings.engine.clone(),
+                            engine: self.settings.engine,
                             replication: self.settings.replication,
                             start: remote.start,
                         },

@@ -203,8 +203,8 @@ impl Cluster {
         let (small, large) = in_process::frames(most);
         let kept = in_process::frames_kept(stages.len() as u32, settings.keeping());
         let layout = MemoryLayout {
-            small_frames: settings.memory.small_frames + small + kept,
-            large_frames: settings.memory.large_frames + large,
+            small_frames: settings.memory.small_frames + small + kept.0,
+            large_frames: settings.memory.large_frames + large + kept.1,
             ..settings.memory
         };
         let stages: Arc<[Stage]> = stages.into();
@@ -311,13 +311,13 @@ impl Cluster {
         if self.members.iter().any(waits) {
             return 0;
         }
-        let frames = in_process::room(self.pool.available(), self.members.len());
-        if !self.settings.keeping().keeps() {
+        let keeping = self.settings.keeping();
+        let frames = in_process::room(&self.pool, self.members.len(), keeping);
+        if !keeping.keeps() {
             return frames;
         }
-        // Each packet has a copy.
         let chains = self.chains.iter().map(|at| at.switch.room());
-        chains.min().unwrap_or(0).min(frames / 2)
+        chains.min().unwrap_or(0).min(frames)
     }
 
     /// Moves the packets' time on: the runtimes ask for ticks of units in which
@@ -608,11 +608,13 @@ impl Cluster {
                 carrier.frames(&mut self.pool, queue);
             }
         }
-        for queue in &mut outbox.queues {
-            carrier.frames(&mut self.pool, queue);
-        }
+        // Before the packets that they are about: a runtime reads them in the other order, and
+        // knows by then in which view a packet is.
         for (to, message) in outbox.messages.drain(..) {
             carrier.message(Peer::Switch(1), to, message);
+        }
+        for queue in &mut outbox.queues {
+            carrier.frames(&mut self.pool, queue);
         }
     }
 

@@ -1,11 +1,9 @@
 //! State shared by workers that each own a part of the ports.
 
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Mutex, PoisonError};
 
 use weir_exec::{ExecError, Parker, Wakers};
 use weir_io::IdlePolicy;
-use weir_packet::{Frame, FramePool};
 
 use crate::exit::Failure;
 
@@ -41,9 +39,6 @@ pub(crate) struct Group {
     places: Box<[Place]>,
     stopping: AtomicBool,
     events: EventBox,
-    /// Free large frames on their way from workers that have too many to those
-    /// that have too few. Locked now and then, never for a packet.
-    large: Mutex<Vec<Frame>>,
 }
 
 impl Group {
@@ -66,7 +61,6 @@ impl Group {
             places,
             stopping: AtomicBool::new(false),
             events: EventBox::default(),
-            large: Mutex::new(Vec::new()),
         })
     }
 
@@ -152,27 +146,6 @@ impl Group {
     /// True where lines may be added.
     pub(super) fn has_room_for_events(&self) -> bool {
         self.events.bytes() < EVENT_BYTES
-    }
-
-    /// Evens out large frames between the workers: each keeps `share` of them free
-    /// if it can.
-    pub(super) fn share_large(&self, pool: &mut FramePool, share: usize) {
-        let free = pool.available_large();
-        let Ok(mut large) = self.large.try_lock() else {
-            return;
-        };
-        if free > share {
-            pool.take_spare_large(free - share, &mut large);
-        } else if free < share && !large.is_empty() {
-            let kept = large.len().saturating_sub(share - free);
-            large.drain(kept..).for_each(|frame| pool.give(frame));
-        }
-    }
-
-    /// Gives back the frames that are on their way, when all workers are over.
-    pub(super) fn take_large(&self, pool: &mut FramePool) {
-        let mut large = self.large.lock().unwrap_or_else(PoisonError::into_inner);
-        pool.give_all(&mut large);
     }
 }
 

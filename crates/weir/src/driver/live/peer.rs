@@ -17,7 +17,7 @@ use std::sync::Arc;
 use rtrb::Consumer;
 use weir_ctl::command::Visit;
 use weir_exec::queue::{Sender, drain, queue};
-use weir_exec::{ExecError, Parker, Round};
+use weir_exec::{ExecError, Parker, Round, frames};
 use weir_io::IdlePolicy;
 use weir_nf::EventLog;
 use weir_packet::{Frame, FramePool, Internal, Time};
@@ -235,7 +235,12 @@ impl Peer {
         }
         self.steps = (self.steps + 1) % EVEN;
         if self.steps == 0 {
-            self.group.share_large(&mut self.pool, self.usual_large);
+            let large = self.pool.available_large();
+            if large > self.usual_large {
+                self.pool.large_to_reserve(large - self.usual_large);
+            } else if large < self.usual_large {
+                self.pool.large_from_reserve();
+            }
         }
     }
 
@@ -296,7 +301,7 @@ fn lose(log: &mut EventLog) {
 impl PeerEnd {
     /// Takes together the frames of all workers, which are over, with the packets that
     /// were queued for a worker that failed.
-    pub(crate) fn gather(mut ends: Vec<PeerEnd>, group: &Group) -> Gathered {
+    pub(crate) fn gather(mut ends: Vec<PeerEnd>) -> Gathered {
         let mut left = Vec::new();
         let mut unprocessed = 0;
         loop {
@@ -326,8 +331,7 @@ impl PeerEnd {
         for end in ends {
             pool.join(end.pool);
         }
-        group.take_large(&mut pool);
-        while pool.from_reserve() > 0 {}
+        frames::take_reserve(&mut pool);
         Gathered {
             missing: pool.outstanding(),
             unprocessed,

@@ -84,7 +84,7 @@ fn each_flow_has_one_worker_and_its_order_wherever_its_packets_arrive() {
         event_bytes: 64 << 10,
         ..RuntimeConfig::default()
     };
-    let (group, peers) = workers(config);
+    let (_, peers) = workers(config);
     let threads: Vec<_> = peers
         .into_iter()
         .map(|peer| std::thread::spawn(move || work(peer)))
@@ -117,7 +117,7 @@ fn each_flow_has_one_worker_and_its_order_wherever_its_packets_arrive() {
     assert!(steered > all / 4 && steered < all, "{steered}");
     // The first worker is given all events: each flow has one when it ends.
     assert_eq!(events as u64, PAIRS);
-    assert_eq!(PeerEnd::gather(ends, &group), Gathered::default());
+    assert_eq!(PeerEnd::gather(ends), Gathered::default());
 }
 
 #[test]
@@ -181,7 +181,7 @@ fn packets_for_a_worker_that_failed_hold_up_nobody_and_are_counted() {
     group.be_over(1);
     group.be_over(2);
     assert!(ends(&mut peers[0]));
-    let gathered = PeerEnd::gather(peers.into_iter().map(Peer::end).collect(), &group);
+    let gathered = PeerEnd::gather(peers.into_iter().map(Peer::end).collect());
     assert_eq!(gathered.missing, 0);
     assert_eq!(gathered.unprocessed as u64, steered);
 }

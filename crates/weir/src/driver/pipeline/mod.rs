@@ -22,7 +22,7 @@ use weir_ctl::command::{
     CommandHandler, CommandSender, Counted, Part, PartReport, StageProcessCounts, Visit,
 };
 use weir_ctl::observe::Unseen;
-use weir_exec::frames::{LARGE_SHARE, SHARE};
+use weir_exec::frames::{HIGH, LARGE_HIGH, LARGE_SHARE, SHARE};
 use weir_exec::{
     ExecError, NEVER_PARK, Parker, Parks as _, Placement, Round, Team, Wakers, frames,
 };
@@ -176,10 +176,10 @@ impl Pipeline {
             small_frames: settings.memory.small_frames
                 + UNDER_WAY
                 + tenants as u32 * AT_BORDER
-                + threads * (SHARE + RESERVE as u32)
+                + threads * (HIGH + RESERVE) as u32
                 // The whole is an even number, as ports may need it.
                 + copies[0].next_multiple_of(2),
-            large_frames: settings.memory.large_frames + threads * LARGE_SHARE + copies[1],
+            large_frames: settings.memory.large_frames + threads * LARGE_HIGH as u32 + copies[1],
             ..settings.memory
         };
         let host = match &processes {

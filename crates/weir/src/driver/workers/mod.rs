@@ -14,7 +14,7 @@ use std::time::Duration;
 
 use rtrb::Consumer;
 use weir_ctl::command::{CommandHandler, CommandSender};
-use weir_exec::frames::{LARGE_SHARE, SHARE};
+use weir_exec::frames::{HIGH, LARGE_HIGH, LARGE_SHARE, SHARE};
 use weir_exec::queue::{Sender, drain, queue};
 use weir_exec::{ExecError, NEVER_PARK, Parker, Parks as _, Round, Team, Wakers, frames};
 use weir_io::IdlePolicy;
@@ -189,8 +189,8 @@ impl Workers {
         let layout = MemoryLayout {
             small_frames: settings.memory.small_frames
                 + UNDER_WAY
-                + workers * (SHARE + RESERVE as u32),
-            large_frames: settings.memory.large_frames + workers * LARGE_SHARE,
+                + workers * (HIGH + RESERVE) as u32,
+            large_frames: settings.memory.large_frames + workers * LARGE_HIGH as u32,
             ..settings.memory
         };
         let memory = PacketMemory::new(layout, settings.engine.advise);

@@ -491,7 +491,7 @@ pub(super) fn run(
     for worker in others.iter().flatten().chain([&first]) {
         lies.extend_from_slice(&worker.peer.lies);
     }
-    let (of_run, ended) = sum_up(first, others, prepared.limits, &group, &sorted, elapsed);
+    let (of_run, ended) = sum_up(first, others, prepared.limits, &sorted, elapsed);
     let mut ran = Ran {
         executor: (),
         of_run,
@@ -513,7 +513,6 @@ fn sum_up(
     first: WorkerEnd,
     others: Result<Vec<WorkerEnd>, Failure>,
     limits: Vec<SharedLimits>,
-    group: &Group,
     sorted: &Sorted,
     elapsed: Duration,
 ) -> (Ended, Result<(), Failure>) {
@@ -569,7 +568,7 @@ fn sum_up(
             "{count} states that cannot occur were met, first at {first}: this is a fault of weir"
         ));
     }
-    let gathered = PeerEnd::gather(peers, group);
+    let gathered = PeerEnd::gather(peers);
     end.leaked = gathered.missing;
     end.unprocessed = gathered.unprocessed as u64;
     if gathered.unprocessed > 0 {

@@ -10,7 +10,7 @@ use rustix::process::PidfdFlags;
 use weir_ctl::command::CommandSender;
 use weir_exec::ExecError;
 use weir_exec::edge::{FrameReceiver, FrameSender, MessageReceiver, MessageSender};
-use weir_exec::frames::{BATCH, SHARE};
+use weir_exec::frames::{BATCH, LARGE_SHARE, SHARE};
 use weir_io::live::goes_first;
 use weir_io::shared::{
     self, Channel, MessageInput, MessageOutput, RingInput, RingOutput, SharedMapping, Waker, Words,
@@ -22,7 +22,7 @@ use weir_packet::{Frame, FramePool, MemberId, PacketMemory};
 use weir_protocol::RuntimeId;
 use weir_protocol::in_process::Keeping;
 
-use super::super::super::gauge::{FREE, Gauge, MAIL, STATUS_WORDS};
+use super::super::super::gauge::{FREE, FREE_LARGE, Gauge, MAIL, STATUS_WORDS};
 use super::super::super::process::{
     Engines, ProcessCommand, Relay, SaidDone, SharedRoom, Start, cause, layout_words, outside,
 };
@@ -267,10 +267,15 @@ impl Home {
         if self.home.take(&mut self.frames, BATCH) > 0 {
             pool.give_all(&mut self.frames);
         }
-        let free = self.status[FREE].load(Ordering::Relaxed) as usize;
         // Frames that were sent and not yet taken count, or they would be sent again.
-        if free < SHARE as usize && self.supply.room() == SUPPLY as usize && self.child.is_some() {
-            pool.take_spare(BATCH, &mut self.frames);
+        if self.supply.room() == SUPPLY as usize && self.child.is_some() {
+            let free = |what: usize| self.status[what].load(Ordering::Relaxed) as usize;
+            if free(FREE_LARGE) < LARGE_SHARE as usize / 2 {
+                pool.take_spare_large(LARGE_SHARE as usize, &mut self.frames);
+            }
+            if free(FREE) < SHARE as usize {
+                pool.take_spare(BATCH, &mut self.frames);
+            }
             self.supply.give(&mut self.frames);
             pool.give_all(&mut self.frames);
         }
@@ -370,7 +375,9 @@ impl Home {
             shared::empty(ring).map_err(outside)?;
         }
         shared::empty(&ring(offsets.inbox, MESSAGES)?).map_err(outside)?;
-        self.status[FREE].store(0, Ordering::Relaxed);
+        for free in [FREE, FREE_LARGE] {
+            self.status[free].store(0, Ordering::Relaxed);
+        }
         pool.give_all(&mut frames);
         Ok(())
     }
