@@ -180,6 +180,10 @@ impl Slip {
             Message::End { .. } => self.never(Slip::EndNever),
             Message::Refuse { .. } => self.never(Slip::RefusalLost),
             Message::PortFreed { .. } => self.never(Slip::FreedNever),
+            Message::PortsKnown { free, .. } if self == Slip::FreedNever => {
+                free.clear();
+                Aside::None
+            }
             Message::PortsKnown { free, leased, .. } if self == Slip::KnownFree => {
                 free.append(leased);
                 Aside::None

@@ -229,6 +229,9 @@ impl Actors {
             return;
         }
         self.ports.looked = now;
+        if self.settings.plant == Some(Plant::LeasesForgotten) {
+            return;
+        }
         let is_old = |leased: &Leased| now.since(leased.at) >= interval;
         let leased = self.ports.leased.iter();
         let strange =
