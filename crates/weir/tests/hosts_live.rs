@@ -1,0 +1,191 @@
+//! Connections between real interfaces whose flows live on several hosts: links to hosts are
+//! cut, both ways and one way, and runtimes there are killed.
+//!
+//! ```text
+//!   client ── weir ── server          one, two: agents, each at a link of its own
+//!             │  │
+//!           one  two                  10.98.1.0/24, 10.98.2.0/24
+//! ```
+//!
+//! Needs root; says SKIPPED without. All traffic stays in namespaces that each test makes and
+//! removes.
+
+#[path = "support/agents.rs"]
+mod agents;
+#[path = "support/bed.rs"]
+mod bed;
+#[path = "support/network.rs"]
+mod network;
+mod support;
+#[path = "support/web.rs"]
+mod web;
+
+use std::process::Command;
+use std::time::Duration;
+
+use agents::{Agent, KEY, key};
+use network::process::children;
+use network::{Cable, Network, STATEFUL, must};
+use support::{Folder, conserved, number};
+
+const HOSTS: [&str; 2] = ["one", "two"];
+/// Silence after which a host is suspected, in heartbeats of this many ms: long enough for a
+/// machine that is busy with other tests.
+const HEARTBEAT: &str = "100";
+
+/// Hosts beside weir's, each at a link of its own.
+fn network() -> Network {
+    let mut network = Network::new(&Cable::default());
+    for (number, host) in HOSTS.into_iter().enumerate() {
+        network.add_place(host);
+        let (there, weir) = (network.name(host), network.name("weir"));
+        let veth = ["link", "add", "eth0", "netns", &there, "type", "veth"];
+        let peer = ["peer", "name", host, "netns", &weir];
+        must("ip", &[&veth[..], &peer].concat());
+        for (place, interface, last) in [("weir", host, 1), (host, "eth0", 2)] {
+            let address = format!("10.98.{}.{last}/24", number + 1);
+            network.run(place, "ip", &["addr", "add", &address, "dev", interface]);
+            network.run(place, "ip", &["link", "set", interface, "up"]);
+        }
+    }
+    network
+}
+
+fn agent(network: &Network, number: usize, chain: &str, key: &str) -> Agent {
+    let name = network.name(HOSTS[number]);
+    let at = format!("10.98.{}.2:4790", number + 1);
+    let weir = env!("CARGO_BIN_EXE_weir");
+    let mut command = Command::new("ip");
+    command.args(["netns", "exec", &name, weir, "agent", chain]);
+    Agent::of(command.args(["--listen", &at, "--key", key]))
+}
+
+/// What happens to a host, and what ends it.
+#[derive(Clone, Copy, Debug)]
+enum Fault {
+    /// Nothing goes either way.
+    Cut,
+    /// Nothing comes from the host: what is sent to it arrives.
+    Mute,
+    /// Nothing comes to the host.
+    Deaf,
+    /// The runtime there is killed.
+    Killed,
+}
+
+impl Fault {
+    fn begin(self, network: &Network, host: usize, agent: &Agent) {
+        match self {
+            Fault::Cut => link(network, host, "down"),
+            Fault::Mute => drops(network, host, "output"),
+            Fault::Deaf => drops(network, host, "input"),
+            Fault::Killed => {
+                for runtime in children(agent.id()) {
+                    must("kill", &["-9", &runtime.to_string()]);
+                }
+            }
+        }
+    }
+
+    fn end(self, network: &Network, host: usize) {
+        match self {
+            Fault::Cut => link(network, host, "up"),
+            Fault::Mute | Fault::Deaf => {
+                network.run(HOSTS[host], "nft", &["flush", "ruleset"]);
+            }
+            Fault::Killed => {}
+        }
+    }
+}
+
+fn link(network: &Network, host: usize, state: &str) {
+    network.run("weir", "ip", &["link", "set", HOSTS[host], state]);
+}
+
+/// A host drops what it sends, or what comes to it.
+fn drops(network: &Network, host: usize, hook: &str) {
+    let chain = format!("{{ type filter hook {hook} priority 0; policy drop; }}");
+    network.run(HOSTS[host], "nft", &["add", "table", "inet", "cut"]);
+    network.run(
+        HOSTS[host],
+        "nft",
+        &["add", "chain", "inet", "cut", hook, &chain],
+    );
+}
+
+/// Firewall and NAT, whose states are replicated before a packet leaves: whichever host goes,
+/// no connection sees it but by a pause.
+#[test]
+fn a_host_that_is_cut_off_breaks_no_connection() {
+    if !bed::possible(&["nft"]) {
+        return;
+    }
+    let network = network();
+    let folder = Folder::new();
+    let chain = folder.path("stateful.yaml");
+    std::fs::write(&chain, STATEFUL).unwrap();
+    let key = key(&folder, "key", KEY);
+    web::server(&network);
+    let agents = [0, 1].map(|number| agent(&network, number, &chain, &key));
+    let hosts = format!("local,{},{}", agents[0].at, agents[1].at);
+    let words = [
+        "--in",
+        "xdp:inside",
+        "--out",
+        "xdp:outside",
+        "--runtimes",
+        "3",
+        "--hosts",
+        &hosts,
+        "--key",
+        &key,
+        "--heartbeat",
+        HEARTBEAT,
+        "--replication",
+        "each-burst",
+    ];
+    let weir = network.weir(&chain, &words);
+    network.ping(1);
+    let (stop, until) = std::sync::mpsc::channel::<()>();
+    let fetching = network.spawn("client", move || {
+        let mut done = 0;
+        while until.try_recv().is_err() {
+            let server = network::SERVER[done as usize % 2];
+            web::fetch(network::at(server, 80), done % 3 == 0, done, 4 << 20)?;
+            done += 1;
+        }
+        Ok::<u64, String>(done)
+    });
+    let faults = [Fault::Cut, Fault::Killed, Fault::Mute, Fault::Deaf];
+    for (turn, fault) in faults.into_iter().cycle().take(8).enumerate() {
+        let host = turn % HOSTS.len();
+        fault.begin(&network, host, &agents[host]);
+        std::thread::sleep(Duration::from_secs(1));
+        fault.end(&network, host);
+        // A runtime starts there again, and what is not protected gets a replica.
+        std::thread::sleep(Duration::from_secs(3));
+        assert!(
+            !fetching.is_finished(),
+            "after {fault:?} of {}",
+            HOSTS[host]
+        );
+    }
+    stop.send(()).unwrap();
+    let done = fetching.join().unwrap();
+    assert!(done.as_ref().is_ok_and(|done| *done > 4), "{done:?}");
+    let ran = weir.end("-TERM");
+    assert_eq!(ran.code, 0, "{}", ran.err);
+    let summary = ran.json();
+    conserved(&summary);
+    for lost in [
+        "owner_lost",
+        "lost",
+        "runtime_died",
+        "unacked_full",
+        "frames_short",
+    ] {
+        assert_eq!(summary["drops"].get(lost), None, "{summary}");
+    }
+    assert_eq!(summary["hand_overs"]["reordered"], 0, "{summary}");
+    assert!(number(&summary, "/switch/suspected") >= 6, "{summary}");
+}
