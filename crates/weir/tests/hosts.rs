@@ -154,6 +154,8 @@ fn what_runs_elsewhere_is_seen_from_here() {
     let at: BTreeMap<String, String> = wait_for("flows of all three", || {
         let flows = asked(&["flows", "-i", &socket, "--limit", "5000"]).json();
         let flows = flows["flows"].as_array().unwrap().iter();
+        let aged = |flow: &Value| flow["age_s"].as_f64() > Some(0.0);
+        assert!(flows.clone().any(aged), "none has an age");
         let text = |value: &Value| value.to_string();
         let at: BTreeMap<_, _> = flows
             .map(|flow| (text(&flow["id"]), text(&flow["thread"])))

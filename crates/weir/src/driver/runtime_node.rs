@@ -272,7 +272,8 @@ impl CommandTarget for Work {
     fn take_events(&mut self) {}
 
     fn now(&self) -> Option<Time> {
-        None
+        let packets = self.seat.gauge.packet_time();
+        (packets > Time(0)).then_some(packets)
     }
 }
 
