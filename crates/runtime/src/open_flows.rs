@@ -210,15 +210,18 @@ impl Runtime {
         let stats = part(slot.stats, layout.stats_bytes);
         let mut shown = Shown::default();
         node.processor.show(state, stats, &mut shown);
+        found.fields = shown.into_fields();
         if table.flows.blocks.head(record).opened & slot.flow_bit != 0 {
             let own = table.flows.blocks.bytes(record);
             let start = slot.flow_state as usize;
             let own = own.get(start..start + layout.flow_bytes as usize);
-            node.processor.show_flow(own.unwrap_or(&[]), &mut shown);
+            // What it tells takes the place of what was told before.
+            let mut beside = Shown::default();
+            node.processor.show_flow(own.unwrap_or(&[]), &mut beside);
+            found.fields.extend(beside.into_fields());
         }
         let handles = part(slot.buffers, slot.buffer_count * 8).chunks_exact(8);
         found.opened = true;
-        found.fields = shown.into_fields();
         (found.state, found.stats) = (state.to_vec(), stats.to_vec());
         found.buffers = handles
             .map(|handle| handle.try_into().map_or(0, u64::from_ne_bytes))

@@ -167,6 +167,15 @@ counters! {
 }
 
 impl FlowReport {
+    /// What flows have where none is open any more: of an engine that is gone.
+    pub const fn nothing_is_open(&mut self) {
+        self.active = 0;
+        self.units = 0;
+        self.aliases = 0;
+        self.ports_leased = 0;
+        self.buffer_bytes = 0;
+    }
+
     fn add(&mut self, other: &FlowReport) {
         self.tracked |= other.tracked;
         self.add_counters(other);

@@ -53,8 +53,7 @@ impl RuntimeDone {
         self.died = true;
         self.units = 0;
         for report in &mut self.reports {
-            report.flows.active = 0;
-            report.flows.units = 0;
+            report.flows.nothing_is_open();
         }
         self
     }

@@ -211,6 +211,10 @@ impl ChainActors {
             log.give_whole();
         });
         self.add_to(end);
+        if let Some(report) = end.reports.last_mut() {
+            // Ports of flows that ended go back to the switch, which is over as well.
+            report.flows.ports_leased = 0;
+        }
         let internal = std::mem::take(&mut end.internal);
         if let Some(report) = end.reports.last_mut() {
             report.add_internal(&internal);

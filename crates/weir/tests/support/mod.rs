@@ -147,6 +147,13 @@ pub(crate) fn conserved(summary: &Value) {
             + number(summary, "/kept"),
         "{summary}"
     );
+    // Flows ended with the run, and what they had with them.
+    for (name, chain) in summary["chains"].as_object().into_iter().flatten() {
+        for open in ["active", "units", "aliases", "ports_leased", "buffer_bytes"] {
+            let left = chain["flows"][open].as_u64().unwrap_or(0);
+            assert_eq!(left, 0, "{name}: {open}: {summary}");
+        }
+    }
 }
 
 /// A folder of a test's own, gone when it ends.
