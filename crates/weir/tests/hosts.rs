@@ -164,17 +164,15 @@ fn what_runs_elsewhere_is_seen_from_here() {
         let threads: BTreeSet<_> = at.values().collect();
         (threads.len() == 3).then_some(at)
     });
-    // A trace begins at each runtime when it hears of it: some packets pass before the last.
-    wait_for("a trace of packets of all three", || {
-        let trace = asked(&["trace", &socket, "-n", "600"]);
-        let traced: BTreeSet<&String> = trace
-            .out
-            .lines()
-            .map(|line| serde_json::from_str::<Value>(line).unwrap())
-            .filter_map(|line| at.get(&line["flow"]["id"].to_string()))
-            .collect();
-        (traced.len() == 3).then_some(())
-    });
+    let threads: BTreeMap<_, _> = at.iter().map(|(flow, thread)| (thread, flow)).collect();
+    for flow in threads.into_values() {
+        let filter = format!("id {flow}");
+        let trace = asked(&["trace", &socket, &filter, "-n", "5"]);
+        let lines = trace.out.lines();
+        let lines = lines.map(|line| serde_json::from_str::<Value>(line).unwrap());
+        let packets = lines.filter(|line| line["flow"]["id"].to_string() == *flow);
+        assert_eq!(packets.count(), 5, "{}", trace.out);
+    }
     let stats = asked(&["stats", &socket]).json();
     assert!(number(&stats, "/chains/webedge/packets_in") > 0, "{stats}");
 }
