@@ -14,6 +14,7 @@
 //! weir-bench router               the router around a chain, without one
 //! weir-bench wire [quick] [WORD...] weir beside the kernel on live interfaces; needs root (docs/benchmarks.md)
 //! weir-bench queues [rounds=N] [seconds=N]   two workers with a queue each beside one; needs root
+//! weir-bench ledger [quick] [KEY=VALUE...]   numbered packets through weir while runtimes are killed; needs root
 //! weir-bench scaling [PARTS [SEED]] runtimes added and stopped as the load rises and falls, in
 //!                                  virtual time; PARTS times fewer flows (docs/scaling.md)
 //! ```
@@ -24,6 +25,7 @@ mod count;
 mod graph;
 mod hand_over;
 mod idscan;
+mod ledger;
 mod line;
 mod log;
 mod plot;
@@ -45,6 +47,12 @@ use results::Results;
 fn main() -> ExitCode {
     let args: Vec<String> = std::env::args().skip(1).collect();
     let args: Vec<&str> = args.iter().map(String::as_str).collect();
+    if let ["engine-process", ..] = args.as_slice() {
+        // A process that such a weir starts, with the words of that one.
+        let words = std::env::args_os().enumerate();
+        let words = words.filter(|(at, word)| !(*at == 2 && word == "weir"));
+        return weir::main_with_args(words.map(|(_, word)| word), &[]);
+    }
     if let ["weir", ..] = args.as_slice() {
         // `weir` as it was built with this benchmark.
         return weir::main_with_args(std::env::args_os().skip(1), &[]);
@@ -102,6 +110,7 @@ fn run(args: &[&str]) -> Result<(), String> {
         ["graph", what @ ..] => graph::run(what),
         ["wire", words @ ..] => wire::run(words),
         ["queues", words @ ..] => wire::queues(words),
+        ["ledger", words @ ..] => ledger::run(words),
         ["wire-bump", inside, outside] => wire::bump(inside, outside),
         ["idscan"] => table(&[idscan::NAME]),
         ["table", rows @ ..] | rows => table(rows),

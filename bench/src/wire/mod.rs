@@ -21,7 +21,8 @@ use arms::{ARMS, Arm, FORWARDER, What, With, chain};
 use cores::Group;
 use forwarder::Forwarder;
 pub(crate) use forwarder::bump;
-use network::{Network, Placement, try_run};
+use network::{Network, Placement};
+pub(crate) use network::{enter, try_run};
 pub(crate) use queues::run as queues;
 
 /// Programs that must be there.

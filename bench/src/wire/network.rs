@@ -52,7 +52,7 @@ pub(super) enum Placement {
 }
 
 /// Runs a program to its end: what it printed.
-pub(super) fn try_run(program: &str, args: &[&str]) -> Result<String, String> {
+pub(crate) fn try_run(program: &str, args: &[&str]) -> Result<String, String> {
     let ran = Command::new(program)
         .args(args)
         .stdin(Stdio::null())
@@ -296,7 +296,7 @@ impl Drop for Network {
 }
 
 /// Moves the calling thread into a network namespace.
-pub(super) fn enter(name: &str) -> Result<(), String> {
+pub(crate) fn enter(name: &str) -> Result<(), String> {
     let path = format!("/run/netns/{name}");
     let namespace = File::open(&path).map_err(|error| format!("{path}: {error}"))?;
     move_into_link_name_space(namespace.as_fd(), Some(LinkNameSpaceType::Network))

@@ -121,6 +121,10 @@ impl Actors {
         }
         self.counts.add(ActorCount::LeaseGranted);
         self.engine.leases_mut().grant(pool, address, block);
+        // Where that is not enough it asks for the next one now: ports go faster than repeats come.
+        if let Some((_, asked)) = self.wanted.iter_mut().find(|(wanted, _)| *wanted == pool) {
+            *asked = None;
+        }
     }
 
     /// Tells a switch that starts again which blocks are held here.

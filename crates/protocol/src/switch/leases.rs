@@ -424,8 +424,9 @@ impl Switch {
     }
 
     /// A runtime has few ports left in a pool: a block of each address of
-    /// which it has less than half a one. One that seems to have enough (what
-    /// it took is not let out yet) gets a block now and then.
+    /// which it has less than half a one. One that seems to have enough has taken what is not
+    /// let out yet, or a grant is on its way: it gets a block now and then, or, where
+    /// nothing is lost on the way, each time that it asks.
     pub(super) fn lease_wanted(&mut self, now: Time, slot: Slot, pool: PoolId) {
         if self.recovery.is_some() {
             // The taken blocks are not known yet; the runtime asks again.
@@ -447,23 +448,30 @@ impl Switch {
             }
         }
         if needed.is_empty() {
-            self.say_blocks_again(slot, number);
-            let Some(pool) = self.lessor.pools.get(number) else {
-                return;
-            };
-            let pause = self.settings.repeat_after.saturating_mul(4);
-            let last = pool.granted.get(&slot).copied();
-            if last.is_some_and(|last| now.since(last) < pause) {
+            if !self.settings.lossless && !self.may_have_more(now, slot, number) {
                 return;
             }
             needed.push(least.1);
-            if let Some(pool) = self.lessor.pools.get_mut(number) {
-                pool.granted.insert(slot, now);
-            }
         }
         for address in needed {
             self.grant(slot, number, address);
         }
+    }
+
+    /// True now and then of a runtime that seems to have enough. It is told again what it may not
+    /// have heard of.
+    fn may_have_more(&mut self, now: Time, slot: Slot, number: usize) -> bool {
+        self.say_blocks_again(slot, number);
+        let pause = self.settings.repeat_after.saturating_mul(4);
+        let Some(pool) = self.lessor.pools.get_mut(number) else {
+            return false;
+        };
+        let last = pool.granted.get(&slot);
+        let may = last.is_none_or(|last| now.since(*last) >= pause);
+        if may {
+            pool.granted.insert(slot, now);
+        }
+        may
     }
 
     /// A runtime that runs low may not have heard of a block: those without a name are said

@@ -360,3 +360,33 @@ fn a_block_that_nobody_uses_is_said_again() {
     assert_eq!(rig.count(SwitchCount::BlockSaidAgain), 1);
     rig.end();
 }
+
+/// New flows lease faster than their packets are let out: the switch believes who asks where
+/// nothing is lost on the way. Elsewhere the last grant may be on its way still.
+#[test]
+fn who_seems_to_have_enough_gets_more_where_nothing_is_lost() {
+    for (lossless, grants) in [(true, 2), (false, 1)] {
+        let mut pools = pools();
+        pools[0].block = 64;
+        let stage = weir_nf::host::Stage { pools, ..stage() };
+        let settings = SwitchSettings {
+            lossless,
+            ..settings()
+        };
+        let mut rig = Rig::of(&stage, settings, 1);
+        rig.messages();
+        for _ in 0..2 {
+            rig.say(1, Message::LeaseWanted { pool: PoolId(0) });
+        }
+        let messages = rig.to(1);
+        let new = messages
+            .iter()
+            .filter(|m| matches!(m, Message::LeaseGranted { .. }));
+        let new: std::collections::BTreeSet<_> = new.map(|m| format!("{m:?}")).collect();
+        // What is said again is the block of its start.
+        let again = u64::from(!lossless);
+        assert_eq!(new.len() as u64, grants + again, "{messages:?}");
+        assert_eq!(rig.count(SwitchCount::BlockSaidAgain) > 0, !lossless);
+        rig.end();
+    }
+}

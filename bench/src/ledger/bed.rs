@@ -1,0 +1,245 @@
+//! Hosts in namespaces, weir between them, and agents.
+//!
+//! ```text
+//!   client ── inside  weir  outside ── server
+//!                     │  │
+//!                   one  two            agents: 10.98.1.2, 10.98.2.2
+//! ```
+
+use std::collections::BTreeSet;
+use std::fs::File;
+use std::io::{BufRead as _, BufReader};
+use std::os::unix::fs::OpenOptionsExt as _;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+
+use serde_json::Value;
+
+use crate::wire::try_run;
+
+/// Where a unit may live, beside the host of the switch.
+pub(super) const HOSTS: [&str; 2] = ["one", "two"];
+const PLACES: [&str; 3] = ["client", "weir", "server"];
+const KEY: &str = "8f1d5a0c3b7e9246d0a1b2c3d4e5f607";
+
+/// The chain: states of which each would break a connection, if it were lost.
+fn chain(flows: u32) -> String {
+    format!(
+        "chain: ledger
+ports:
+  - {{name: inside, side: inside}}
+  - {{name: outside, side: outside}}
+flows: {{max: {most}, timeouts: {{udp: 10m}}}}
+nfs:
+  - firewall:
+      default: drop
+      rules: [accept out udp from 10.0.0.0/8 to any]
+  - nat44: {{pool: 203.0.113.0/28, inside: 10.0.0.0/8}}
+",
+        most = flows + flows / 8 + 1_000
+    )
+}
+
+/// Namespaces and files, gone when this is dropped.
+pub(super) struct Bed {
+    mark: String,
+    folder: PathBuf,
+}
+
+impl Bed {
+    pub(super) fn new() -> Result<Bed, String> {
+        let mark = format!("ledger-{}", std::process::id());
+        let folder = std::env::temp_dir().join(&mark);
+        std::fs::create_dir_all(&folder).map_err(|error| error.to_string())?;
+        let bed = Bed { mark, folder };
+        let [client, weir, server] = PLACES.map(|place| bed.name(place));
+        let mut script = format!(
+            "for n in {client} {weir} {server} {one} {two}; do
+               ip netns add $n
+               ip netns exec $n sysctl -qw net.ipv6.conf.default.disable_ipv6=1
+               ip -n $n link set lo up
+             done
+             ip link add eth0 netns {client} type veth peer name inside netns {weir}
+             ip link add eth0 netns {server} type veth peer name outside netns {weir}
+             for n in {client} {server}; do ip -n $n link set eth0 up; done
+             for i in inside outside; do ip -n {weir} link set $i up; done\n",
+            one = bed.name("one"),
+            two = bed.name("two"),
+        );
+        for (number, host) in (1..).zip(HOSTS) {
+            let name = bed.name(host);
+            script += &format!(
+                "ip link add eth0 netns {name} type veth peer name {host} netns {weir}
+                 ip -n {weir} addr add 10.98.{number}.1/24 dev {host}
+                 ip -n {name} addr add 10.98.{number}.2/24 dev eth0
+                 ip -n {weir} link set {host} up
+                 ip -n {name} link set eth0 up\n"
+            );
+        }
+        try_run("sh", &["-euc", &script])?;
+        Ok(bed)
+    }
+
+    fn name(&self, place: &str) -> String {
+        format!("{}-{place}", self.mark)
+    }
+
+    /// The name by which a place is entered on another thread.
+    pub(super) fn place(&self, place: &str) -> String {
+        self.name(place)
+    }
+
+    fn weir(&self, place: &str) -> Result<Command, String> {
+        let program = std::env::current_exe().map_err(|error| error.to_string())?;
+        let mut command = Command::new("ip");
+        command.args(["netns", "exec", &self.name(place)]);
+        command.arg(program).arg("weir").stdin(Stdio::null());
+        Ok(command)
+    }
+
+    fn key(&self) -> Result<PathBuf, String> {
+        let path = self.folder.join("key");
+        let mut options = File::options();
+        options.write(true).create(true).truncate(true).mode(0o600);
+        let written = options
+            .open(&path)
+            .and_then(|mut file| std::io::Write::write_all(&mut file, KEY.as_bytes()));
+        written.map_err(|error| error.to_string())?;
+        Ok(path)
+    }
+
+    fn chain(&self, flows: u32) -> Result<PathBuf, String> {
+        let path = self.folder.join("ledger.yaml");
+        std::fs::write(&path, chain(flows)).map_err(|error| error.to_string())?;
+        Ok(path)
+    }
+
+    fn socket(&self) -> PathBuf {
+        self.folder.join("weir.sock")
+    }
+
+    /// Starts an agent on each host.
+    pub(super) fn agents(&self, flows: u32) -> Result<Vec<Process>, String> {
+        let (chain, key) = (self.chain(flows)?, self.key()?);
+        let mut agents = Vec::new();
+        for (number, host) in (1..).zip(HOSTS) {
+            let mut command = self.weir(host)?;
+            command.arg("agent").arg(&chain);
+            command.args(["--listen", &format!("10.98.{number}.2:4790")]);
+            command.arg("--key").arg(&key);
+            agents.push(Process::start(&mut command, "agent for", Stdio::null())?);
+        }
+        Ok(agents)
+    }
+
+    /// Starts weir between client and server, with `more` arguments.
+    pub(super) fn run(&self, flows: u32, ports: &str, more: &[String]) -> Result<Process, String> {
+        let chain = self.chain(flows)?;
+        let out = File::create(self.summary_path()).map_err(|error| error.to_string())?;
+        let mut command = self.weir("weir")?;
+        let [inside, outside] = ["inside", "outside"].map(|name| format!("{ports}:{name}"));
+        command
+            .arg("run")
+            .arg(chain)
+            .args(["--in", &inside, "--out", &outside]);
+        command
+            .args(["--output", "json", "--control"])
+            .arg(self.socket());
+        if more.iter().any(|word| word == "--hosts") {
+            command.arg("--key").arg(self.key()?);
+        }
+        command.args(more);
+        Process::start(&mut command, "running", out.into())
+    }
+
+    fn summary_path(&self) -> PathBuf {
+        self.folder.join("summary.json")
+    }
+
+    /// What the run that has ended tells of itself.
+    pub(super) fn summary(&self) -> Result<Value, String> {
+        read(&self.summary_path())
+    }
+
+    /// What the run that is under way tells of itself.
+    pub(super) fn stats(&self) -> Result<Value, String> {
+        let mut command = self.weir("weir")?;
+        command
+            .arg("stats")
+            .arg(self.socket())
+            .args(["--output", "json"]);
+        let ran = command.output().map_err(|error| error.to_string())?;
+        match ran.status.success() {
+            true => serde_json::from_slice(&ran.stdout).map_err(|error| error.to_string()),
+            false => Err(String::from_utf8_lossy(&ran.stderr).into_owned()),
+        }
+    }
+
+    /// Cuts the link to a host, or joins it again.
+    pub(super) fn link(&self, host: &str, state: &str) -> Result<(), String> {
+        let args = ["-n", &self.name("weir"), "link", "set", host, state];
+        try_run("ip", &args).map(drop)
+    }
+}
+
+fn read(path: &Path) -> Result<Value, String> {
+    let text = std::fs::read_to_string(path).map_err(|error| error.to_string())?;
+    serde_json::from_str(&text).map_err(|error| format!("{}: {error}", path.display()))
+}
+
+impl Drop for Bed {
+    fn drop(&mut self) {
+        for place in PLACES.iter().chain(&HOSTS) {
+            let _ = try_run("ip", &["netns", "del", &self.name(place)]);
+        }
+        let _ = std::fs::remove_dir_all(&self.folder);
+    }
+}
+
+/// A weir that runs; killed when this is dropped.
+pub(super) struct Process(Child);
+
+impl Process {
+    fn start(command: &mut Command, until: &str, out: Stdio) -> Result<Process, String> {
+        let spawned = command.stdout(out).stderr(Stdio::piped()).spawn();
+        let mut child = spawned.map_err(|error| format!("ip: {error}"))?;
+        let errors = child.stderr.take().ok_or("no standard error")?;
+        let process = Process(child);
+        let mut errors = BufReader::new(errors);
+        let mut said = String::new();
+        while !said.lines().any(|line| line.starts_with(until)) {
+            if !errors.read_line(&mut said).is_ok_and(|read| read > 0) {
+                return Err(format!("it does not start: {}", said.trim()));
+            }
+        }
+        let show = std::env::var_os("LEDGER_SHOW").is_some();
+        std::thread::spawn(move || match show {
+            true => std::io::copy(&mut errors, &mut std::io::stderr()),
+            false => std::io::copy(&mut errors, &mut std::io::sink()),
+        });
+        Ok(process)
+    }
+
+    /// The processes that it has started, the oldest first.
+    pub(super) fn children(&self) -> BTreeSet<u32> {
+        let id = self.0.id();
+        let path = format!("/proc/{id}/task/{id}/children");
+        let text = std::fs::read_to_string(path).unwrap_or_default();
+        text.split_whitespace()
+            .filter_map(|word| word.parse().ok())
+            .collect()
+    }
+
+    /// Ends it as an operator does.
+    pub(super) fn end(mut self) -> Result<(), String> {
+        try_run("kill", &["-TERM", &self.0.id().to_string()])?;
+        self.0.wait().map(drop).map_err(|error| error.to_string())
+    }
+}
+
+impl Drop for Process {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}

@@ -1,0 +1,322 @@
+//! A ledger of numbered packets through weir while runtimes are killed: docs/benchmarks.md,
+//! "When a runtime is killed".
+
+mod bed;
+mod book;
+mod packet;
+mod traffic;
+
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use serde_json::{Value, json};
+
+use crate::log::Log;
+use crate::stats::Spread;
+use crate::wire::{enter, try_run};
+use bed::{Bed, HOSTS, Process};
+use book::Verdict;
+use traffic::Shared;
+
+/// How long all may take to be protected (again).
+const PATIENCE: Duration = Duration::from_secs(60);
+/// Between two looks at whether all is protected.
+const LOOK: Duration = Duration::from_millis(20);
+
+/// What is done to a runtime.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Fault {
+    /// Its process is killed.
+    Kill,
+    /// Its host is cut off, for two seconds.
+    Cut,
+}
+
+/// What is asked for.
+#[derive(Clone, Debug)]
+struct Settings {
+    flows: u32,
+    rate: u64,
+    faults: u32,
+    fault: Fault,
+    /// Runtimes on other hosts, instead of processes of this one.
+    hosts: bool,
+    replication: String,
+    heartbeat: u64,
+    ports: String,
+    runtimes: u32,
+}
+
+impl Settings {
+    fn of(words: &[&str]) -> Result<Settings, String> {
+        let mut settings = Settings {
+            flows: 100_000,
+            rate: 100_000,
+            faults: 20,
+            fault: Fault::Kill,
+            hosts: false,
+            replication: "each-burst".to_owned(),
+            heartbeat: 5,
+            ports: "af-packet".to_owned(),
+            runtimes: 3,
+        };
+        for word in words {
+            let number = |text: &str| text.parse::<u64>().ok().filter(|number| *number > 0);
+            let small = |text: &str| number(text).and_then(|number| u32::try_from(number).ok());
+            let known = match word.split_once('=').unwrap_or((word, "")) {
+                ("quick", "") => {
+                    (settings.flows, settings.rate, settings.faults) = (5_000, 10_000, 3);
+                    Some(())
+                }
+                ("flows", n) => small(n).map(|n| settings.flows = n),
+                ("rate", n) => number(n).map(|n| settings.rate = n),
+                ("faults", n) => small(n).map(|n| settings.faults = n),
+                ("runtimes", n) => small(n).map(|n| settings.runtimes = n),
+                ("heartbeat", n) => number(n).map(|n| settings.heartbeat = n),
+                ("hosts", "") => {
+                    settings.hosts = true;
+                    Some(())
+                }
+                ("cut", "") => {
+                    (settings.fault, settings.hosts) = (Fault::Cut, true);
+                    Some(())
+                }
+                ("replication", what) => {
+                    settings.replication = what.to_owned();
+                    Some(())
+                }
+                ("ports", what @ ("xdp" | "af-packet")) => {
+                    settings.ports = what.to_owned();
+                    Some(())
+                }
+                _ => None,
+            };
+            known.ok_or_else(|| {
+                format!(
+                    "`{word}`: write quick, flows=N, rate=N, faults=N, runtimes=N, hosts, cut, \
+                     heartbeat=MS, replication=WHEN or ports=xdp|af-packet"
+                )
+            })?;
+        }
+        Ok(settings)
+    }
+
+    /// The words of `weir run` that place the runtimes.
+    fn words(&self) -> Vec<String> {
+        let mut words = vec!["--runtimes".to_owned(), self.runtimes.to_string()];
+        words.extend(["--replication".to_owned(), self.replication.clone()]);
+        match self.hosts {
+            false => words.push("--processes".to_owned()),
+            true => words.extend(
+                [
+                    "--hosts",
+                    "local,10.98.1.2:4790,10.98.2.2:4790",
+                    "--heartbeat",
+                    &self.heartbeat.to_string(),
+                ]
+                .map(str::to_owned),
+            ),
+        }
+        words
+    }
+}
+
+/// Measures, prints and writes `bench/results/ledger.jsonl`; an error where a packet is lost,
+/// doubled or reordered, a mapping changes, or weir's counts disagree.
+pub(crate) fn run(words: &[&str]) -> Result<(), String> {
+    let settings = Settings::of(words)?;
+    let mut log = Log::create("ledger.jsonl")?;
+    log.line(&json!({"settings": format!("{settings:?}")}))?;
+    let bed = Bed::new()?;
+    let agents = match settings.hosts {
+        true => bed.agents(settings.flows)?,
+        false => Vec::new(),
+    };
+    let weir = bed.run(settings.flows, &settings.ports, &settings.words())?;
+    let shared = Shared::new();
+    let (flows, rate) = (settings.flows, settings.rate);
+    let receiver = at(&bed, "server", &shared, move |shared| {
+        traffic::receive(shared, flows)
+    });
+    let sender = at(&bed, "client", &shared, move |shared| {
+        traffic::send(shared, flows, rate)
+    });
+    let faults = go_through(&settings, &bed, &weir, &agents, &shared, &mut log);
+    shared.stop_sending();
+    let sent = sender.join().map_err(|_| "the sender died")?;
+    settle(&shared);
+    shared.stop_receiving();
+    let verdict = receiver.join().map_err(|_| "the receiver died")?;
+    weir.end()?;
+    let (faults, sent, verdict) = (faults?, sent?, verdict?);
+    let summary = bed.summary()?;
+    tell(&faults);
+    judge(sent, verdict, &summary, &mut log)?;
+    log.finish()
+}
+
+fn at<T: Send + 'static>(
+    bed: &Bed,
+    place: &str,
+    shared: &Arc<Shared>,
+    work: impl FnOnce(&Shared) -> Result<T, String> + Send + 'static,
+) -> std::thread::JoinHandle<Result<T, String>> {
+    let (place, shared) = (bed.place(place), Arc::clone(shared));
+    std::thread::spawn(move || {
+        enter(&place)?;
+        work(&shared)
+    })
+}
+
+/// Waits until nothing comes any more.
+fn settle(shared: &Shared) {
+    let mut last = shared.so_far();
+    for _ in 0..100 {
+        std::thread::sleep(Duration::from_millis(100));
+        let now = shared.so_far();
+        if now.0 == now.1 || now == last {
+            return;
+        }
+        last = now;
+    }
+}
+
+/// A fault, as packets and operators saw it.
+struct Seen {
+    /// The longest delay of a packet in as long a time before, in ms.
+    quiet: f64,
+    /// The longest delay of a packet from the fault on until all was protected again, in ms.
+    pause: f64,
+    /// From the fault on until each flow had a second holder again, in s.
+    protected: f64,
+}
+
+fn go_through(
+    settings: &Settings,
+    bed: &Bed,
+    weir: &Process,
+    agents: &[Process],
+    shared: &Shared,
+    log: &mut Log,
+) -> Result<Vec<Seen>, String> {
+    let all = Duration::from_secs_f64(f64::from(settings.flows) / settings.rate as f64);
+    std::thread::sleep(all + Duration::from_millis(500));
+    let mut deaths = protected(bed, 0)?.1;
+    let mut faults = Vec::new();
+    for number in 0..settings.faults {
+        shared.take_longest();
+        std::thread::sleep(Duration::from_secs(1));
+        let quiet = shared.take_longest();
+        let began = Instant::now();
+        let host = HOSTS[number as usize % HOSTS.len()];
+        match settings.fault {
+            Fault::Kill => {
+                let processes = match agents.get(number as usize % agents.len().max(1)) {
+                    Some(agent) => agent.children(),
+                    None => weir.children(),
+                };
+                let oldest = processes.first().ok_or("there is no process to kill")?;
+                try_run("kill", &["-9", &oldest.to_string()])?;
+            }
+            Fault::Cut => bed.link(host, "down")?,
+        }
+        if settings.fault == Fault::Cut {
+            std::thread::sleep(Duration::from_secs(2));
+            bed.link(host, "up")?;
+        }
+        let (at, now) = protected(bed, deaths + 1)?;
+        deaths = now;
+        let seen = Seen {
+            quiet,
+            pause: shared.take_longest(),
+            protected: at.duration_since(began).as_secs_f64(),
+        };
+        println!(
+            "{number:>4}  pause {:>8.1} ms   before {:>8.1} ms   protected after {:>5.2} s",
+            seen.pause, seen.quiet, seen.protected
+        );
+        log.line(&json!({
+            "fault": number, "pause_ms": seen.pause, "quiet_ms": seen.quiet,
+            "protected_s": seen.protected,
+        }))?;
+        faults.push(seen);
+    }
+    Ok(faults)
+}
+
+/// Waits until so many runtimes have died, all places have one again, and each flow a second
+/// holder: when, and how many have died.
+fn protected(bed: &Bed, deaths: u64) -> Result<(Instant, u64), String> {
+    let until = Instant::now() + PATIENCE;
+    let mut last = Value::Null;
+    while Instant::now() < until {
+        let now = Instant::now();
+        last = bed.stats()?;
+        let all = |of: &str| last[of].as_array().cloned().unwrap_or_default();
+        let died: u64 = all("runtimes")
+            .iter()
+            .filter_map(|place| place["died"].as_u64())
+            .sum();
+        let ready = all("runtimes")
+            .iter()
+            .all(|place| place["state"] == "ready");
+        let whole = |switch: &Value| switch["unprotected"] == 0 && switch["unsettled"] == 0;
+        if died >= deaths && ready && all("switches").iter().all(whole) {
+            return Ok((now, died));
+        }
+        std::thread::sleep(LOOK);
+    }
+    Err(format!(
+        "flows are not protected after {} s: {} {}",
+        PATIENCE.as_secs(),
+        last["runtimes"],
+        last["switches"]
+    ))
+}
+
+fn tell(faults: &[Seen]) {
+    let of = |value: fn(&Seen) -> f64| Spread::of(&faults.iter().map(value).collect::<Vec<_>>());
+    let most = |value: fn(&Seen) -> f64| faults.iter().map(value).fold(0.0, f64::max);
+    println!(
+        "\npause: median {:.1} ms, longest {:.1} ms; before a fault: median {:.1} ms; \
+         protected after: median {:.2} s, longest {:.2} s",
+        of(|seen| seen.pause).median,
+        most(|seen| seen.pause),
+        of(|seen| seen.quiet).median,
+        of(|seen| seen.protected).median,
+        most(|seen| seen.protected),
+    );
+}
+
+/// Compares the ledger with what weir says of itself.
+fn judge(sent: u64, verdict: Verdict, summary: &Value, log: &mut Log) -> Result<(), String> {
+    let lost = sent - verdict.came;
+    let sum = |of: &Value| -> u64 {
+        let counts = of.as_object().into_iter().flatten();
+        counts.filter_map(|(_, count)| count.as_u64()).sum()
+    };
+    let counted = sum(&summary["drops"]);
+    println!(
+        "sent {sent}, came {}, lost {lost} (weir has counted {counted}), doubled {}, reordered {}, \
+         other mapping {}, unknown {}",
+        verdict.came, verdict.doubled, verdict.reordered, verdict.remapped, verdict.unknown
+    );
+    log.line(&json!({
+        "sent": sent, "came": verdict.came, "lost": lost, "counted": counted,
+        "doubled": verdict.doubled, "reordered": verdict.reordered,
+        "remapped": verdict.remapped, "unknown": verdict.unknown,
+        "drops": summary["drops"], "switch": summary["switch"],
+    }))?;
+    let clean = Verdict {
+        came: verdict.came,
+        ..Verdict::default()
+    };
+    if counted != lost {
+        let says = &summary["drops"];
+        return Err(format!("{lost} packets are lost, weir says {says}"));
+    }
+    match lost == 0 && verdict == clean {
+        true => Ok(()),
+        false => Err(format!("not as it should be: {}", summary["drops"])),
+    }
+}

@@ -1,0 +1,149 @@
+//! Sender and receiver of numbered packets, each a thread at a host's interface.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::time::{Duration, Instant};
+
+use weir_io::live::{LiveClock, LiveOptions, LivePort, LiveSpec, live_layout};
+use weir_io::port::OutputPort;
+use weir_packet::{FrameMeta, FramePool, PacketMemory, Side};
+
+use super::book::{Book, Verdict};
+use super::packet::Numbered;
+
+/// Time between two bursts of the sender.
+const TURN: Duration = Duration::from_micros(200);
+/// Most packets that are sent or received at once.
+const BURST: usize = 64;
+
+/// What sender, receiver and the one who kills share.
+#[derive(Debug)]
+pub(super) struct Shared {
+    start: Instant,
+    /// The sender is to stop, or the receiver.
+    stop: [AtomicBool; 2],
+    sent: AtomicU64,
+    came: AtomicU64,
+    /// Longest delay since it was last taken, in nanoseconds.
+    longest: AtomicU64,
+}
+
+impl Shared {
+    pub(super) fn new() -> Arc<Shared> {
+        Arc::new(Shared {
+            start: Instant::now(),
+            stop: Default::default(),
+            sent: AtomicU64::new(0),
+            came: AtomicU64::new(0),
+            longest: AtomicU64::new(0),
+        })
+    }
+
+    fn now(&self) -> u64 {
+        u64::try_from(self.start.elapsed().as_nanos()).unwrap_or(u64::MAX)
+    }
+
+    pub(super) fn stop_sending(&self) {
+        self.stop[0].store(true, Ordering::Relaxed);
+    }
+
+    pub(super) fn stop_receiving(&self) {
+        self.stop[1].store(true, Ordering::Relaxed);
+    }
+
+    /// Packets sent, and packets that came.
+    pub(super) fn so_far(&self) -> (u64, u64) {
+        let came = self.came.load(Ordering::Relaxed);
+        (self.sent.load(Ordering::Relaxed), came)
+    }
+
+    /// The longest delay of a packet that came since this was called last, in ms.
+    pub(super) fn take_longest(&self) -> f64 {
+        self.longest.swap(0, Ordering::Relaxed) as f64 / 1e6
+    }
+}
+
+fn open() -> Result<(Box<dyn LivePort>, FramePool), String> {
+    let text = |error: &dyn std::fmt::Display| error.to_string();
+    let live = LiveSpec::Packet {
+        interface: "eth0".to_owned(),
+    };
+    let layout = live_layout([&live]).map_err(|error| text(&error))?;
+    let memory = PacketMemory::new(layout, weir_io::advise_large_pages);
+    let mut pool = FramePool::new(memory).ok_or("packet memory was taken twice")?;
+    let options = LiveOptions {
+        number: 0,
+        side: Side::Inside,
+        clock: LiveClock::start(),
+        busy_poll: false,
+    };
+    let port = live.open(options, &mut pool);
+    Ok((port.map_err(|error| text(&error))?, pool))
+}
+
+/// Sends packets of `flows` flows in turn, `rate` per second, until it is told to stop: how many
+/// of each flow's numbers are used up. Those that the interface did not take are the error.
+pub(super) fn send(shared: &Shared, flows: u32, rate: u64) -> Result<u64, String> {
+    let (mut port, mut pool) = open()?;
+    let mut frames = Vec::with_capacity(BURST);
+    let mut next = 0u64;
+    let began = Instant::now();
+    while !shared.stop[0].load(Ordering::Relaxed) {
+        let due = (began.elapsed().as_secs_f64() * rate as f64) as u64;
+        while next < due {
+            for _ in 0..(due - next).min(BURST as u64) {
+                let numbered = Numbered {
+                    flow: (next % u64::from(flows)) as u32,
+                    number: (next / u64::from(flows)) as u32,
+                    sent: shared.now(),
+                };
+                let copy = pool.copy(&numbered.write(), FrameMeta::default());
+                frames.push(copy.map_err(|_| "the sender has no frame")?);
+                next += 1;
+            }
+            port.send(&mut pool, &mut frames)
+                .map_err(|error| error.to_string())?;
+            shared.sent.store(next, Ordering::Relaxed);
+        }
+        std::thread::sleep(TURN);
+    }
+    match OutputPort::counters(&*port).dropped() {
+        0 => Ok(next),
+        lost => Err(format!(
+            "the sender's interface did not take {lost} packets"
+        )),
+    }
+}
+
+/// Enters what comes into the book, until it is told to stop. What its own interface lost is the
+/// error: then the book says nothing.
+pub(super) fn receive(shared: &Shared, flows: u32) -> Result<Verdict, String> {
+    let (mut port, mut pool) = open()?;
+    let mut book = Book::new(flows);
+    let mut frames = Vec::with_capacity(BURST);
+    while !shared.stop[1].load(Ordering::Relaxed) {
+        port.receive(&mut pool, &mut frames, BURST)
+            .map_err(|error| error.to_string())?;
+        if frames.is_empty() {
+            std::thread::sleep(TURN / 4);
+            continue;
+        }
+        let now = shared.now();
+        for frame in frames.drain(..) {
+            if let Some((numbered, mapping)) = Numbered::read(pool.memory().bytes(&frame)) {
+                book.enter(numbered, mapping);
+                let delay = now.saturating_sub(numbered.sent);
+                shared.longest.fetch_max(delay, Ordering::Relaxed);
+            }
+            pool.give(frame);
+        }
+        shared.came.store(book.verdict().came, Ordering::Relaxed);
+    }
+    let counters = weir_io::port::InputPort::counters(&*port);
+    match counters.dropped() {
+        0 => Ok(book.verdict()),
+        lost => Err(format!(
+            "the receiver's own interface lost {lost} packets: send slower"
+        )),
+    }
+}
