@@ -157,7 +157,6 @@ const TO_SPLIT: &[(&str, &str)] = &[
     ("crates/sim/src/traffic/packet.rs", "bytes"),
     ("crates/sim/src/world/mod.rs", "new"),
     ("crates/sim/src/world/steps.rs", "forged_message"),
-    ("crates/weir/src/driver/cluster/mod.rs", "start"),
     ("crates/weir/src/driver/pipeline/end.rs", "end"),
     ("crates/weir/src/driver/pipeline/mod.rs", "behind"),
     ("crates/weir/src/driver/pipeline/mod.rs", "start_placed"),

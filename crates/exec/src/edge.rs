@@ -82,6 +82,21 @@ impl FrameSender {
         }
     }
 
+    /// Keeps frames for the next flush, behind those that wait.
+    pub fn keep(&mut self, frames: &mut Vec<Frame>) {
+        match self {
+            FrameSender::Queue(queue) => queue.keep(frames),
+            FrameSender::Ring(ring) => ring.waiting.extend(frames.drain(..)),
+        }
+    }
+
+    /// The reader has died: its successor gets frames again.
+    pub fn mend(&mut self) {
+        if let FrameSender::Ring(ring) = self {
+            ring.ring.mend();
+        }
+    }
+
     /// Frames that wait for room.
     pub fn waiting(&self) -> usize {
         match self {
@@ -133,11 +148,19 @@ impl FrameReceiver {
         }
     }
 
-    /// Numbers that named no frame of the writer's.
+    /// Numbers that named no frame of the writer's; each time that the whole way made no
+    /// sense is one more.
     pub fn bad(&self) -> u64 {
         match self {
             FrameReceiver::Queue(_) => 0,
             FrameReceiver::Ring(ring) => ring.bad(),
+        }
+    }
+
+    /// The writer has died: frames of its successor are taken again.
+    pub fn mend(&mut self) {
+        if let FrameReceiver::Ring(ring) = self {
+            ring.mend();
         }
     }
 
@@ -203,6 +226,13 @@ impl<T: WireMessage> MessageSender<T> {
         }
     }
 
+    /// The reader has died: its successor gets messages again.
+    pub fn mend(&mut self) {
+        if let MessageSender::Ring(ring, _) = self {
+            ring.mend();
+        }
+    }
+
     /// Drops what waits, as the reader is gone; gives the messages that were never sent,
     /// which those to another process are not.
     pub fn clear(&mut self) -> Vec<T> {
@@ -251,7 +281,7 @@ impl<T: WireMessage> MessageReceiver<T> {
         }
     }
 
-    /// Messages that made no sense; where the whole way makes none, one more.
+    /// Messages that made no sense; each time that the whole way made none is one more.
     pub fn bad(&self) -> u64 {
         match self {
             MessageReceiver::Queue(_) => 0,
@@ -259,10 +289,12 @@ impl<T: WireMessage> MessageReceiver<T> {
         }
     }
 
-    /// The writer is over: drops the part of a message that it has left.
-    pub fn forget(&mut self) {
-        if let MessageReceiver::Ring(ring, ..) = self {
-            ring.forget();
+    /// The writer has died: drops the part of a message that it has left, and takes its
+    /// successor's word.
+    pub fn mend(&mut self) {
+        if let MessageReceiver::Ring(ring, _, bad) = self {
+            *bad += u64::from(ring.is_broken());
+            ring.mend();
         }
     }
 

@@ -58,6 +58,11 @@ impl<T> Sender<T> {
         self.waiting.extend(items);
     }
 
+    /// Keeps items for the next flush, behind those that wait.
+    pub fn keep(&mut self, items: &mut Vec<T>) {
+        self.waiting.extend(items.drain(..));
+    }
+
     /// Sends what waits, as far as there is room; true where nothing is left.
     pub fn flush(&mut self) -> bool {
         while let Some(item) = self.waiting.pop_front() {

@@ -10,7 +10,7 @@ mod support;
 #[path = "support/web.rs"]
 mod web;
 
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use network::process::children;
 use network::{Cable, Network, STATEFUL, must};
@@ -258,6 +258,41 @@ fn a_runtime_that_is_killed_between_interfaces_breaks_no_connection() {
             "{summary}"
         );
     }
+}
+
+/// The process's end wakes the switch's thread: it does not wait until it looks next, 0.1 s
+/// later at most.
+#[test]
+fn a_death_is_seen_at_once_though_nothing_passes() {
+    if !network::possible() {
+        return;
+    }
+    let network = Network::new(&Cable::default());
+    let ports = ["--in", "af-packet:inside", "--out", "af-packet:outside"];
+    let ways = ["--runtimes", "8", "--processes"];
+    let weir = network.weir(&example("monitor.yaml"), &[&ports[..], &ways].concat());
+    let first = children(weir.id());
+    assert_eq!(first.len(), 8);
+    let mut late = Vec::new();
+    for (number, runtime) in (1..).zip(&first) {
+        // At another point of its sleep each time.
+        std::thread::sleep(Duration::from_millis(400 + 37 * number));
+        let before = children(weir.id());
+        let killed = Instant::now();
+        must("kill", &["-9", &runtime.to_string()]);
+        while children(weir.id()).is_subset(&before) {
+            assert!(killed.elapsed() < Duration::from_secs(30), "no successor");
+        }
+        let took = killed.elapsed();
+        if took > Duration::from_millis(50) {
+            late.push(took);
+        }
+    }
+    assert!(late.len() <= 1, "{late:?}");
+    let ran = weir.end("-TERM");
+    assert_eq!(ran.code, 0, "{}", ran.err);
+    let line = "has died of signal 9; runtime ";
+    assert!(ran.err.matches(line).count() >= 8, "{}", ran.err);
 }
 
 /// Two chains side by side, one with a stage that is not trusted.

@@ -87,6 +87,13 @@ impl MessageOutput {
         self.waiting.len()
     }
 
+    /// The reader has died: its successor gets messages again. To be called before that one
+    /// attaches.
+    pub fn mend(&mut self) {
+        self.broken = false;
+        self.ring.mend();
+    }
+
     /// Drops what waits. The ring may end within a message then: it is to be
     /// [emptied](super::empty) before the next reader attaches.
     pub fn clear(&mut self) {
@@ -164,12 +171,21 @@ impl MessageInput {
 
     /// Reads what has come; false where there is nothing now.
     fn fill(&mut self) -> bool {
+        // Room for what is there, no more: an empty ring is looked at in each round.
+        let there = match self.ring.waiting() {
+            Ok(0) => return false,
+            Ok(there) => (there as usize).min(CHUNK),
+            Err(Nonsense) => {
+                self.broken = true;
+                return false;
+            }
+        };
         if self.next >= CHUNK {
             self.read.drain(..self.next);
             self.next = 0;
         }
         let before = self.read.len();
-        self.read.resize(before + CHUNK, 0);
+        self.read.resize(before + there, 0);
         let count = self.ring.read(&mut self.read[before..]);
         let count = count.unwrap_or_else(|Nonsense| {
             self.broken = true;
@@ -192,11 +208,13 @@ impl MessageInput {
         self.broken
     }
 
-    /// Drops the part of a message whose writer has died, and takes a new writer's word.
-    pub fn forget(&mut self) {
+    /// Drops the part of a message whose writer has died, and takes a new writer's word. To be
+    /// called before that one attaches.
+    pub fn mend(&mut self) {
         self.read.clear();
         self.next = 0;
         self.broken = false;
+        self.ring.mend();
     }
 
     /// Says that the reader sleeps; false where it must not.
@@ -213,6 +231,8 @@ impl MessageInput {
 
 #[cfg(test)]
 mod tests {
+    use std::sync::atomic::Ordering;
+
     use super::super::{SharedMapping, spsc};
     use super::*;
 
@@ -259,7 +279,7 @@ mod tests {
         assert!(!input.take(&mut message) && !input.is_empty());
         // The writer dies in the middle of a message, and another one takes its place.
         drop(output);
-        input.forget();
+        input.mend();
         let words = mapping.words(0, spsc::words_for(64)).unwrap();
         let mut output = MessageOutput::attach(words, Waker::new().unwrap()).unwrap();
         output.push(b"next");
@@ -281,6 +301,46 @@ mod tests {
         let mut input = MessageInput::attach(words(), 1 << 20).unwrap();
         let mut message = Vec::new();
         assert!(input.take(&mut message) && message == b"next");
+    }
+
+    /// Whatever one that died has written over a ring's positions, its successor starts.
+    #[test]
+    fn a_way_that_was_broken_is_whole_for_a_successor() {
+        const TAIL: usize = 0;
+        const HEAD: usize = 32;
+        let mut message = Vec::new();
+        for scribbled in [TAIL, HEAD] {
+            let (mut output, mut input, mapping) = ring(64);
+            let words = || mapping.words(0, spsc::words_for(64)).unwrap();
+            for number in 0..3u8 {
+                output.push(&[number; 40]);
+                output.flush();
+                assert!(input.take(&mut message));
+            }
+            words()[scribbled].store(77_777, Ordering::Relaxed);
+            output.push(b"into nowhere");
+            output.flush();
+            assert!(!input.take(&mut message) || message == b"into nowhere");
+            // Both sides, as if each had a neighbour that died.
+            output.clear();
+            output.mend();
+            input.mend();
+            super::super::empty(&words()).unwrap();
+            let attached = MessageInput::attach(words(), 1 << 20);
+            let mut input = attached.expect("a successor reads");
+            let attached = MessageOutput::attach(words(), Waker::new().unwrap());
+            let mut output = attached.expect("a successor writes");
+            output.push(b"next");
+            output.flush();
+            assert!(input.take(&mut message) && message == b"next");
+        }
+    }
+
+    #[test]
+    fn an_empty_ring_costs_no_memory() {
+        let (_output, mut input, _mapping) = ring(64);
+        assert!(!input.take(&mut Vec::new()));
+        assert_eq!(input.read.capacity(), 0);
     }
 
     #[test]

@@ -116,6 +116,15 @@ impl StageOutput for RingOutput {
     }
 }
 
+impl RingOutput {
+    /// The reader has died: its successor gets frames again. To be called before that one
+    /// attaches.
+    pub fn mend(&mut self) {
+        self.broken = false;
+        self.ring.mend();
+    }
+}
+
 impl Drop for RingOutput {
     fn drop(&mut self) {
         if self.ring.finish() {
@@ -125,9 +134,18 @@ impl Drop for RingOutput {
 }
 
 impl RingInput {
-    /// Numbers that named no frame of the writer's: nothing came of them.
+    /// Numbers that named no frame of the writer's: nothing came of them. Each time that the
+    /// whole way made no sense is one more.
     pub fn bad(&self) -> u64 {
-        self.bad
+        self.bad + u64::from(self.broken)
+    }
+
+    /// The writer has died: frames of its successor are taken again. To be called before that
+    /// one attaches.
+    pub fn mend(&mut self) {
+        self.bad += u64::from(self.broken);
+        self.broken = false;
+        self.ring.mend();
     }
 }
 

@@ -154,6 +154,16 @@ impl<W: Deref<Target = [AtomicU32]>> Writer<W> {
         self.wakes()
     }
 
+    /// The reader has died, and may have written over the positions: they are again what they
+    /// were when they made sense last. No reader is attached.
+    pub fn mend(&mut self) {
+        let head = self.words[HEAD].load(Ordering::Acquire);
+        if self.next.wrapping_sub(head) > self.mask + 1 {
+            self.words[HEAD].store(self.seen, Ordering::Release);
+        }
+        self.words[TAIL].store(self.next, Ordering::Release);
+    }
+
     /// Says that nothing more will come, as far as this writer goes. True where
     /// the reader sleeps.
     #[must_use = "a reader that sleeps is to be woken"]
@@ -252,6 +262,15 @@ impl<W: Deref<Target = [AtomicU32]>> Reader<W> {
     /// Gives back the places that were read.
     #[inline]
     pub fn release(&mut self) {
+        self.words[HEAD].store(self.next, Ordering::Release);
+    }
+
+    /// The writer has died, and may have written over the positions: they are again what they
+    /// were when they made sense last. No writer is attached.
+    pub fn mend(&mut self) {
+        if self.waiting().is_err() {
+            self.words[TAIL].store(self.seen, Ordering::Release);
+        }
         self.words[HEAD].store(self.next, Ordering::Release);
     }
 

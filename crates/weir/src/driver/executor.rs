@@ -1,6 +1,7 @@
 //! The interface of executors to the ports: packets go in and come out on the calling
 //! thread.
 
+use std::os::fd::BorrowedFd;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use weir_ctl::command::{
@@ -70,6 +71,12 @@ pub trait Executor {
 
     /// The calling thread is awake.
     fn unpark(&mut self) {}
+
+    /// Descriptors that wake the calling thread, beside its waker: of a process that
+    /// has ended, say.
+    fn descriptors<'a>(&'a self, into: &mut Vec<BorrowedFd<'a>>) {
+        let _ = into;
+    }
 
     /// Shows the runtimes that the calling thread has. What leaves them goes to
     /// the end of `output`, where they have no other place for it.

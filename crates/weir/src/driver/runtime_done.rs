@@ -6,6 +6,11 @@ use weir_packet::Internal;
 use weir_protocol::RuntimeId;
 use weir_runtime::{Lie, Report};
 
+/// Count of numbers in rings that named no frame of their writer's.
+pub(super) const BAD_DESCRIPTORS: &str = "bad_descriptors";
+/// Count of messages in rings that made no sense.
+pub(super) const BAD_MESSAGES: &str = "bad_messages";
+
 /// The end of a runtime.
 #[derive(Debug)]
 pub(super) struct RuntimeDone {

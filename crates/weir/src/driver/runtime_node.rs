@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use weir_ctl::command::{CommandHandler, CommandTarget, Part, ThreadCounts, Visit};
-use weir_exec::edge::FrameSender;
+use weir_exec::edge::{FrameReceiver, FrameSender};
 use weir_exec::queue::drain;
 use weir_exec::{Node, Round};
 use weir_nf::host::Stage;
@@ -17,7 +17,7 @@ use weir_protocol::{Actors, Message, Peer, RuntimeId, UnitId};
 use weir_runtime::{Runtime, RuntimeConfig};
 
 use super::clock::Clock;
-use super::runtime_done::RuntimeDone;
+use super::runtime_done::{BAD_DESCRIPTORS, BAD_MESSAGES, RuntimeDone};
 use super::wiring::{NO_CHAIN, PeerMessage, RuntimeEnds, Seat, ToRuntime, ToSwitch, place_of};
 
 /// Ends of flows that may be asked for and not numbered yet.
@@ -133,6 +133,7 @@ impl RuntimeNode {
         for chain in &self.work.chains {
             chain.add_to(&mut done);
         }
+        self.work.add_nonsense(&mut done);
         done
     }
 
@@ -154,8 +155,9 @@ impl Node for RuntimeNode {
         Ok(Round {
             worked,
             gave: std::mem::take(&mut self.work.gave),
+            // Nobody says when there is room.
+            blocked: self.work.is_blocked(),
             over: self.work.finishing && !worked,
-            ..Round::default()
         })
     }
 
@@ -165,8 +167,9 @@ impl Node for RuntimeNode {
     }
 
     fn prepare_park(&mut self) -> bool {
+        let blocked = self.work.is_blocked();
         let Seat { ends, supply, .. } = &mut self.work.seat;
-        let mut may = ends.inbox.prepare_park();
+        let mut may = ends.inbox.prepare_park() && !blocked;
         // Each is told, also behind one that must not.
         may &= supply.prepare_park();
         for data in &mut ends.data {
@@ -296,10 +299,9 @@ impl Work {
             self.packets += taken;
             self.had += taken;
         }
-        self.seat
-            .ends
-            .inbox
-            .drain(MESSAGES_ON_THE_WAY, &mut self.commands);
+        // All of them: one that is left may be about these frames. A ring bounds them.
+        let inbox = &mut self.seat.ends.inbox;
+        while inbox.drain(MESSAGES_ON_THE_WAY, &mut self.commands) == MESSAGES_ON_THE_WAY {}
         for command in self.commands.drain(..) {
             worked = true;
             match command {
@@ -426,6 +428,16 @@ impl Work {
         ahead
     }
 
+    /// True where something waits for room, of which nobody tells.
+    fn is_blocked(&self) -> bool {
+        let ends = &self.seat.ends;
+        let mut peers = ends.peers.iter().flatten();
+        !self.outgoing.is_empty()
+            || ends.outbox.is_waiting()
+            || ends.entries.iter().any(|queue| queue.waiting() > 0)
+            || peers.any(|peer| peer.to.waiting() > 0)
+    }
+
     /// Sends a message to another runtime: over their queue, or through the switch's thread.
     fn tell_runtime(&mut self, chain: usize, to: RuntimeId, message: Message) {
         let ends = &mut self.seat.ends;
@@ -452,6 +464,16 @@ impl Work {
         }
     }
 
+    /// Adds what made no sense in rings from another process.
+    fn add_nonsense(&self, done: &mut RuntimeDone) {
+        let ends = &self.seat.ends;
+        let frames = ends.data.iter().map(FrameReceiver::bad).sum::<u64>() + self.seat.supply.bad();
+        let named = [(BAD_DESCRIPTORS, frames), (BAD_MESSAGES, ends.inbox.bad())];
+        let named = named.into_iter().filter(|(_, n)| *n > 0);
+        done.counts
+            .extend(named.map(|(name, n)| (name.to_owned(), n)));
+    }
+
     /// Ends all flows, for the run is over.
     fn finish(&mut self, busy: Duration) -> RuntimeDone {
         let packet_time = self.seat.gauge.packet_time();
@@ -464,6 +486,7 @@ impl Work {
         for chain in &mut self.chains {
             chain.close(&mut end, &mut self.seat.pool, packet_time);
         }
+        self.add_nonsense(&mut end);
         self.seat.ends.outbox.flush();
         end
     }

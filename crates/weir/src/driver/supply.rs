@@ -57,6 +57,14 @@ impl Supply {
         false
     }
 
+    /// Numbers that named no frame.
+    pub(super) fn bad(&self) -> u64 {
+        match self {
+            Supply::Reserve => 0,
+            Supply::Rings(rings) => rings.from_main.bad(),
+        }
+    }
+
     /// The runtime is about to sleep; false where it must not.
     pub(super) fn prepare_park(&mut self) -> bool {
         match self {

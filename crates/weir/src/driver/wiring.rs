@@ -6,7 +6,7 @@ use rtrb::Consumer;
 use weir_ctl::command::CommandHandler;
 use weir_exec::edge::{FrameReceiver, FrameSender, MessageReceiver, MessageSender};
 use weir_exec::queue::{Sender, queue};
-use weir_packet::{FlowKey, FramePool};
+use weir_packet::{FlowKey, Frame, FramePool};
 use weir_protocol::in_process::{FRAMES_ON_THE_WAY, MESSAGES_ON_THE_WAY};
 use weir_protocol::{Message, Peer, RuntimeId, UnitId};
 
@@ -227,6 +227,39 @@ pub(super) struct SwitchEnds {
 }
 
 impl SwitchEnds {
+    /// Sends what waits, as far as there is room: messages before the packets that they are
+    /// about. True where something waited.
+    pub(super) fn flush(&mut self) -> bool {
+        let mut waited = self.outbox.is_waiting();
+        let told = self.outbox.flush();
+        for queue in &mut self.data {
+            waited |= queue.waiting() > 0;
+            if told {
+                queue.flush();
+            }
+        }
+        waited
+    }
+
+    /// Sends packets behind all messages that were sent before them.
+    pub(super) fn send_frames(&mut self, chain: usize, frames: &mut Vec<Frame>) -> Option<()> {
+        let told = self.outbox.flush();
+        let data = self.data.get_mut(chain)?;
+        match told {
+            true => data.extend(frames),
+            false => data.keep(frames),
+        }
+        Some(())
+    }
+
+    /// The process at the other ends is over: its successor finds edges that are whole.
+    pub(super) fn mend(&mut self) {
+        self.inbox.mend();
+        self.entries.iter_mut().for_each(FrameReceiver::mend);
+        self.data.iter_mut().for_each(FrameSender::mend);
+        self.outbox.mend();
+    }
+
     /// The switch's thread is about to sleep; false where it must not.
     pub(super) fn prepare_park(&mut self) -> bool {
         let mut may = self.inbox.prepare_park();

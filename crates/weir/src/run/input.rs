@@ -102,7 +102,7 @@ impl Input {
 
 impl Told {
     /// Waits for a signal and tells of it. The thread ends with the program.
-    fn wait(&self, signals: &EndSignals) {
+    fn wait(&self, signals: &EndSignals) -> ! {
         let mut waiter = Waiter::default();
         while !signals.came() {
             // The wait fails only if the kernel has no memory left.
@@ -117,6 +117,11 @@ impl Told {
         std::thread::sleep(PATIENCE);
         if !self.noticed.load(Ordering::Relaxed) {
             signals.kill();
+        }
+        // All other threads hold the signals back: a second one kills the program through
+        // this thread, however long the run takes to end.
+        loop {
+            std::thread::park();
         }
     }
 }

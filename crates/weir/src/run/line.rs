@@ -1,5 +1,6 @@
 //! Packets from ports through threads that work on them to ports.
 
+use std::os::fd::BorrowedFd;
 use std::time::{Duration, Instant};
 
 use indicatif::ProgressBar;
@@ -288,6 +289,10 @@ impl<C: Executor> Node for PortsNode<'_, '_, C> {
 
     fn unpark(&mut self) {
         self.line.executor.unpark();
+    }
+
+    fn descriptors<'a>(&'a self, into: &mut Vec<BorrowedFd<'a>>) {
+        self.line.executor.descriptors(into);
     }
 
     fn finish(self) -> Result<Self::Report, String> {

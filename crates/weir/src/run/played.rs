@@ -1,6 +1,7 @@
 //! A cluster of runtimes as what works behind the ports, with a script under
 //! way.
 
+use std::os::fd::BorrowedFd;
 use std::time::{Duration, Instant};
 
 use weir_ctl::command::{CommandSender, PartReport, RuntimePlaceCounts, SwitchCounts};
@@ -10,14 +11,24 @@ use weir_packet::{Frame, FramePool, Side, Time};
 
 use crate::args::Run;
 use crate::driver::{Cluster, Executor};
+use crate::say::say;
 
 use super::audit;
 use super::player::Player;
 use super::summary::{Ended, More};
 
-/// How long nothing may happen at the end before what is still on its way is
-/// given up: where the path loses packets and keeps no copies, some never come.
+/// How long nothing may be let out at the end before what is still on its way is
+/// given up: where the path loses packets and keeps no copies, some never come. That
+/// something is tried again and again does not count.
 const PATIENCE: Duration = Duration::from_secs(5);
+/// Interval in which it is looked at what was let out.
+const LOOK: Duration = Duration::from_millis(20);
+/// How long runtimes may take to end all flows.
+const FINISH: Duration = Duration::from_secs(15);
+/// The same where some have not answered for [`PATIENCE`].
+const FINISH_STUCK: Duration = Duration::from_secs(2);
+/// How much later a thread, which can't be killed, is no longer waited for.
+const THREADS: Duration = Duration::from_secs(15);
 
 /// Switch and runtimes, and the script that moves flows among them.
 pub(super) struct Played {
@@ -26,11 +37,47 @@ pub(super) struct Played {
     /// Packets taken in.
     taken: u64,
     turns: Option<Turns>,
-    /// No packet comes any more; the last time at which something happened.
-    stopped: Option<Instant>,
-    /// The runtimes were told to finish.
-    finishing: bool,
-    gave_up: bool,
+    /// No packet comes any more.
+    stopped: Option<Progress>,
+    /// The runtimes were told to finish; when they are no longer waited for.
+    finishing: Option<Instant>,
+}
+
+/// What was let out when no packet came any more, and since when it is the same.
+#[derive(Clone, Copy)]
+struct Progress {
+    seen: [u64; 3],
+    since: Instant,
+    looked: Instant,
+}
+
+impl Progress {
+    fn new(seen: [u64; 3]) -> Progress {
+        let now = Instant::now();
+        Progress {
+            seen,
+            since: now,
+            looked: now,
+        }
+    }
+
+    /// True where nothing was let out for too long.
+    fn is_stuck(&mut self, now: Instant, seen: impl FnOnce() -> [u64; 3]) -> bool {
+        if now - self.looked >= LOOK {
+            self.looked = now;
+            let seen = seen();
+            let [before, ways, moves] = &mut self.seen;
+            // What is under way may go up and down without end: it counts where it is less
+            // than it ever was.
+            if seen[0] != *before || seen[1] < *ways || seen[2] < *moves {
+                self.since = now;
+            }
+            *before = seen[0];
+            *ways = seen[1].min(*ways);
+            *moves = seen[2].min(*moves);
+        }
+        now - self.since > PATIENCE
+    }
 }
 
 /// Holds back packets of one side until those of the other are out.
@@ -56,8 +103,7 @@ impl Played {
             taken: 0,
             turns: None,
             stopped: None,
-            finishing: false,
-            gave_up: false,
+            finishing: None,
         }
     }
 
@@ -109,6 +155,11 @@ impl Played {
         if turns.held.is_empty() || self.cluster.in_flight() > 0 {
             return;
         }
+        self.take_held();
+    }
+
+    fn take_held(&mut self) {
+        let Some(turns) = &mut self.turns else { return };
         for (chain, mut frames) in turns.held.drain(..) {
             self.taken += frames.len() as u64;
             self.cluster.take(chain, &mut frames);
@@ -122,30 +173,69 @@ impl Played {
     }
 
     /// Once no packet comes any more: ends the runtimes when all packets are
-    /// out, or nothing has happened for too long.
-    fn wind_down(&mut self, worked: bool) {
-        let Some(since) = &mut self.stopped else {
-            return;
+    /// out, or none was let out for too long.
+    ///
+    /// # Errors
+    ///
+    /// A runtime's thread does not end.
+    fn wind_down(&mut self, worked: bool) -> Result<(), ExecError> {
+        let Some(progress) = &mut self.stopped else {
+            return Ok(());
         };
-        if worked {
-            *since = Instant::now();
+        let now = Instant::now();
+        if let Some(until) = self.finishing {
+            return match now < until {
+                true => Ok(()),
+                false => Err(self.unfinished()),
+            };
         }
-        let given_up = since.elapsed() > PATIENCE;
-        if self.finishing || worked || self.holds_back() {
+        // Nobody is left who could let anything out.
+        let stuck =
+            progress.is_stuck(now, || self.cluster.progress()) || self.cluster.is_deserted();
+        let waits = worked || self.holds_back();
+        let quiet = !waits && self.player.end(self.taken) && self.cluster.is_quiet();
+        if quiet || stuck {
+            if !quiet {
+                self.give_up();
+            }
+            let most = if quiet { FINISH } else { FINISH_STUCK };
+            self.finishing = Some(now + most + THREADS);
+            self.cluster.stop_all(most);
+        }
+        Ok(())
+    }
+
+    /// Says what does not come any more.
+    fn give_up(&mut self) {
+        // They are counted as those are that are on their way.
+        self.take_held();
+        let (left, moves) = (self.cluster.in_flight(), self.cluster.moves_under_way());
+        let mut what = Vec::new();
+        if left > 0 {
+            what.push(format!("{left} packets are still on their way"));
+        }
+        if moves > 0 {
+            what.push(format!("{moves} moves of flows are not done"));
+        }
+        if what.is_empty() {
             return;
         }
-        let quiet = self.player.end(self.taken) && self.cluster.is_quiet();
-        if given_up && !quiet && !self.gave_up {
-            self.gave_up = true;
-            let left = self.cluster.in_flight();
-            self.player.warnings.push(format!(
-                "{left} packets were still on their way when nothing happened any more"
-            ));
-        }
-        if quiet || given_up {
-            self.finishing = true;
-            self.cluster.stop_all();
-        }
+        let why = match self.cluster.is_deserted() {
+            true => "no runtime is left".to_owned(),
+            false => format!("nothing was let out for {} s", PATIENCE.as_secs()),
+        };
+        let said = format!("{}: {why}, and they are given up", what.join(" and "));
+        say(format_args!("warning: {said}"));
+        self.player.warnings.push(said);
+    }
+
+    fn unfinished(&self) -> ExecError {
+        let ids = self.cluster.unfinished();
+        let ids: Vec<String> = ids.iter().map(ToString::to_string).collect();
+        ExecError(format!(
+            "runtime {} does not end: its last counts and events are missing",
+            ids.join(", ")
+        ))
     }
 }
 
@@ -175,7 +265,7 @@ impl Executor for Played {
             .play(&mut self.cluster, self.taken)
             .map_err(|failure| ExecError(failure.message))?;
         let round = self.cluster.advance(out, events)?;
-        self.wind_down(round.worked);
+        self.wind_down(round.worked)?;
         Ok(round)
     }
 
@@ -204,15 +294,75 @@ impl Executor for Played {
         self.cluster.reads().unpark();
     }
 
+    fn descriptors<'a>(&'a self, into: &mut Vec<BorrowedFd<'a>>) {
+        self.cluster.descriptors(into);
+    }
+
     fn reports(&mut self) -> Vec<PartReport> {
         self.cluster.reports()
     }
 
     fn stop(&mut self) {
-        self.stopped.get_or_insert_with(Instant::now);
+        if self.stopped.is_none() {
+            self.stopped = Some(Progress::new(self.cluster.progress()));
+        }
     }
 
     fn is_over(&self) -> bool {
-        self.finishing && self.cluster.is_over()
+        self.finishing.is_some() && self.cluster.is_over()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::driver::ClusterBed;
+
+    /// Repeats and timers are no progress: that something was let out is.
+    #[test]
+    fn patience_is_counted_by_what_is_let_out() {
+        let start = Instant::now();
+        let mut progress = Progress::new([10, 4, 0]);
+        let mut now = start;
+        let mut look = |seen: [u64; 3], seconds: u64| {
+            now += Duration::from_secs(seconds);
+            progress.is_stuck(now, || seen)
+        };
+        assert!(!look([10, 4, 0], 4));
+        assert!(!look([11, 4, 0], 4), "one was let out");
+        assert!(!look([11, 3, 0], 4), "one fewer is on its way");
+        // A tick comes and goes.
+        assert!(!look([11, 4, 0], 2));
+        assert!(!look([11, 3, 0], 2));
+        assert!(look([11, 4, 0], 2));
+    }
+
+    /// It neither waits for anything nor calls what the dead had a fault of weir.
+    #[test]
+    fn a_run_without_runtimes_ends_at_once_and_misses_no_frame() {
+        let mut bed = ClusterBed::deserted();
+        assert!(bed.cluster.is_deserted());
+        // To nobody.
+        bed.cluster.pass_time(Time(9));
+        let script = weir_graph::Script::default();
+        let player = Player::new(script, &bed.file);
+        let mut played = Played::new(bed.cluster, player);
+        let (mut out, mut events) = (Vec::new(), Vec::new());
+        let start = Instant::now();
+        while !played.is_over() {
+            assert!(start.elapsed() < PATIENCE, "it hangs");
+            played.stop();
+            played.step(&mut out, &mut events).unwrap();
+            played.pool().give_all(&mut out);
+        }
+        let end = played.cluster.end();
+        assert_eq!(end.leaked, 0);
+        assert_eq!(end.deaths.len(), 1, "{:?}", end.deaths);
+        assert!(
+            end.deaths[0].contains("none takes its place"),
+            "{:?}",
+            end.deaths
+        );
+        assert!(end.reports[0].balances(), "{:?}", end.reports);
     }
 }

@@ -29,10 +29,8 @@ impl Carrier<'_> {
         if member.is_dead(queue.to) {
             return pool.give_all(&mut queue.frames);
         }
-        let data = member.ends.data.get_mut(self.chain);
-        if let Some(data) = self.internal.expect(data, NO_CHAIN) {
-            data.extend(&mut queue.frames);
-        }
+        let sent = member.ends.send_frames(self.chain, &mut queue.frames);
+        self.internal.expect(sent, NO_CHAIN);
     }
 
     pub(super) fn message(&mut self, from: Peer, to: Peer, message: Message) {

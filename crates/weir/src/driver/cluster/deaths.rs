@@ -1,6 +1,6 @@
 //! Runtimes that are over: as they were told to, or by a bug.
 
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use weir_ctl::command::RuntimePlaceCounts;
 use weir_exec::ExecError;
@@ -11,10 +11,15 @@ use super::super::runtime_done::RuntimeDone;
 use super::super::wiring::NO_CHAIN;
 use super::Cluster;
 use super::member::{Member, NO_MEMBER, Site, State};
+use crate::say::say;
 
 /// Frames that may be lost with runtimes that die: a quarter of those for packets under
 /// way. No death should take any; a run that has lost so many ends before it stands still.
 const MOST_LOST: u64 = FRAMES_ON_THE_WAY as u64;
+/// How long a process may take to be ready: it loads its chains and reserves memory.
+pub(super) const START_PATIENCE: Duration = Duration::from_secs(60);
+/// How long a runtime may take to end all its flows.
+pub(super) const FINISH_PATIENCE: Duration = Duration::from_secs(15);
 
 impl Cluster {
     /// Joins the runtimes that are over, those in `processes` at a price. One that has died takes the states of
@@ -31,35 +36,102 @@ impl Cluster {
                 theirs.clear_unread();
             }
         }
+        let mut result = Ok(());
         for (place, ended) in self.ended(now, processes) {
-            let Some(member) = self.internal.expect(self.members.get_mut(place), NO_MEMBER) else {
+            // Each is over, whatever became of another.
+            result = result.and(self.note_ended(place, ended, now));
+        }
+        result
+    }
+
+    /// Goes on without a runtime that has ended.
+    ///
+    /// # Errors
+    ///
+    /// The run can't go on without it.
+    fn note_ended(
+        &mut self,
+        place: usize,
+        ended: Result<RuntimeDone, ExecError>,
+        now: Time,
+    ) -> Result<(), ExecError> {
+        let Some(member) = self.internal.expect(self.members.get_mut(place), NO_MEMBER) else {
+            return Ok(());
+        };
+        let before = std::mem::replace(&mut member.state, State::Gone);
+        let id = member.ends.id.0;
+        // All that it has said counts, so that is heard before its ends of the edges are
+        // cleared, whichever way it went.
+        self.hear_out(place, now);
+        let why = match (ended, before) {
+            (Ok(end), State::Leaves) => {
+                self.take_back(place);
+                self.ends.push(end);
+                return Ok(());
+            }
+            (Err(why), State::Leaves) => {
+                self.take_back(place);
+                self.note_death(
+                    place,
+                    &why,
+                    "it was to finish, and what it had not told is lost",
+                );
+                return self.bound_losses(&why);
+            }
+            (Ok(_), _) => ExecError(format!("runtime {id} stopped by itself")),
+            (Err(why), _) => why,
+        };
+        self.fail_over(place, now);
+        if !self.begun && before == State::Starts {
+            return Err(why);
+        }
+        self.plan_successor(place, before, &why);
+        if !self.members.iter().any(|m| m.is_up() || m.is_to_come()) {
+            return Err(why);
+        }
+        self.bound_losses(&why)
+    }
+
+    /// Ends a run that has lost too many frames with runtimes that died.
+    fn bound_losses(&self, why: &ExecError) -> Result<(), ExecError> {
+        if self.lost <= MOST_LOST {
+            return Ok(());
+        }
+        let (why, lost) = (&why.0, self.lost);
+        let why = format!("{why}; {lost} frames are lost with runtimes that died");
+        Err(ExecError(why))
+    }
+
+    /// Ends processes that take too long to start or to finish.
+    pub(super) fn kill_late(&mut self) {
+        let now = Instant::now();
+        for member in &mut self.members {
+            let Some(why) = member.is_late(now) else {
                 continue;
             };
-            let before = std::mem::replace(&mut member.state, State::Gone);
-            let id = member.ends.id.0;
-            let why = match ended {
-                Ok(end) if before == State::Leaves => {
-                    self.take_back(place);
-                    self.ends.push(end);
-                    continue;
-                }
-                Ok(_) => ExecError(format!("runtime {id} stopped by itself")),
-                Err(why) => why,
-            };
-            let has_others = self.members.iter().any(|m| m.state == State::Runs);
-            let is_first = id as usize <= self.members.len();
-            if !has_others || before == State::Starts && is_first {
-                return Err(why);
+            // Once is enough; a thread can't be ended.
+            member.late_at = None;
+            if let Some(home) = member.process() {
+                home.kill(why);
             }
-            self.fail_over(place, now);
-            if self.lost > MOST_LOST {
-                let lost = self.lost;
-                let why = format!("{}; {lost} frames are lost with runtimes that died", why.0);
-                return Err(ExecError(why));
-            }
-            self.plan_successor(place, before, &why);
         }
-        Ok(())
+    }
+
+    /// Ids of runtimes that were told to finish, and have not.
+    pub(crate) fn unfinished(&self) -> Vec<u32> {
+        let members = self.members.iter();
+        let leaves = members.filter(|member| member.state == State::Leaves);
+        leaves.map(|member| member.ends.id.0).collect()
+    }
+
+    /// True where no runtime is left, and none will come.
+    pub(crate) fn is_deserted(&self) -> bool {
+        let gone = |member: &Member| match member.state {
+            State::Absent => true,
+            State::Gone => member.successor_at.is_none(),
+            _ => false,
+        };
+        self.members.iter().all(gone)
     }
 
     /// The runtimes that have ended since the last call, by place, with their reports or why
@@ -118,19 +190,38 @@ impl Cluster {
         let Some(member) = self.internal.expect(self.members.get_mut(place), NO_MEMBER) else {
             return;
         };
-        member.died += 1;
         let up = member.since.take().map(|since| since.elapsed());
         let pause = member.deaths.failed(Instant::now(), up);
         let next = match pause {
-            // One that was to leave is not missed.
-            _ if !matches!(before, State::Runs | State::Starts) => String::new(),
+            _ if !matches!(before, State::Runs | State::Starts) => {
+                "none takes its place: it was to leave".to_owned()
+            }
             Some(pause) => {
                 member.successor_at = Some(Instant::now() + pause);
-                format!("; runtime {} takes its place", member.next_id(places).0)
+                let next = member.next_id(places).0;
+                match pause.is_zero() {
+                    true => format!("runtime {next} takes its place"),
+                    false => {
+                        let pause = pause.as_secs_f64();
+                        format!("runtime {next} takes its place in {pause:.1} s")
+                    }
+                }
             }
-            None => format!("; none takes its place: one died there {}", member.deaths),
+            None => format!("none takes its place: one died there {}", member.deaths),
         };
-        self.deaths.push(format!("{}{next}", why.0));
+        self.note_death(place, why, &next);
+    }
+
+    /// Counts a death, and says at once why it was and what comes of it.
+    fn note_death(&mut self, place: usize, why: &ExecError, next: &str) {
+        if let Some(member) = self.members.get_mut(place) {
+            member.died += 1;
+            // It has left another report, or none.
+            member.late_at = None;
+        }
+        let death = format!("{}; {next}", why.0);
+        say(format_args!("warning: {death}"));
+        self.deaths.push(death);
     }
 
     /// Starts the successors that are due, and with each those of the runtimes that shared
@@ -157,7 +248,7 @@ impl Cluster {
             let id = member.next_id(places);
             match self.place(id) {
                 Ok(()) => placed.push(place),
-                Err(_) => self.internal.note("a successor without queues"),
+                Err(why) => self.plan_successor(place, State::Starts, &why),
             }
         }
         let Err(why) = self.start_placed() else {
@@ -175,11 +266,14 @@ impl Cluster {
         }
     }
 
-    /// Has the switches go on without a runtime that has died. All that it has
-    /// said counts, so that is heard first: whoever has a state from it has
+    /// Hears all that a runtime has said that is over: whoever has a state from it has
     /// applied packets behind those entries.
-    fn fail_over(&mut self, place: usize, now: Time) {
+    fn hear_out(&mut self, place: usize, now: Time) {
         while self.hear(place, now) || self.has_left_entries(place) {}
+    }
+
+    /// Has the switches go on without a runtime that has died, once it was heard out.
+    fn fail_over(&mut self, place: usize, now: Time) {
         self.take_back(place);
         let member = self.internal.expect(self.members.get(place), NO_MEMBER);
         let Some(id) = member.map(|member| member.ends.id) else {
@@ -213,7 +307,9 @@ impl Cluster {
                 if let Some(mut left) = heir.take() {
                     self.pool.join(left.pool);
                     self.lost += left.lost;
-                    self.ends.extend(left.counted.map(|counted| *counted));
+                    if let Some(counted) = left.counted {
+                        self.ends.push(*counted);
+                    }
                     let mut unread = Vec::new();
                     for data in &mut left.ends.data {
                         while data.drain(BURST, &mut unread) > 0 {
@@ -229,12 +325,14 @@ impl Cluster {
                 }
             }
             Site::Process(home) => {
-                self.ends.extend(home.take_said());
+                if let Some(said) = home.take_said() {
+                    self.ends.push(said);
+                }
+                member.ends.mend();
                 if home.take_back(&mut self.pool).is_err() {
                     self.internal
                         .note("a ring of a runtime that has ended is damaged");
                 }
-                member.ends.inbox.forget();
             }
         }
         // Others that it has asked for never get to the switch.

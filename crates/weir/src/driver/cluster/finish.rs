@@ -1,12 +1,17 @@
 //! Ends a cluster, and adds up what its parts counted.
 
 use weir_ctl::command::{Counted, PartReport, SwitchCounts, around};
+use weir_exec::edge::FrameReceiver;
 use weir_exec::{ExecError, frames};
 use weir_protocol::Switch;
 use weir_protocol::in_process::BURST;
+use weir_runtime::Report;
 
+use super::super::runtime_done::{BAD_DESCRIPTORS, BAD_MESSAGES};
 use super::Cluster;
-use super::end::{ClusterEnd, RuntimeEnd, of_switch, settle};
+use super::deaths::FINISH_PATIENCE;
+use super::end::{ClusterEnd, by_functions, of_switch, settle};
+use super::member::Member;
 
 impl Cluster {
     /// Counts of the switches so far, and of the runtimes that are gone and
@@ -18,10 +23,7 @@ impl Cluster {
             part: Counted::Switch,
             report: of_switch(switch),
         });
-        let gone = self
-            .ends
-            .iter()
-            .flat_map(|end| end.reports.iter().enumerate());
+        let gone = self.ends.reports.iter().enumerate();
         let gone = gone.map(|(chain, report)| PartReport {
             chain,
             part: Counted::Stage(0),
@@ -55,7 +57,7 @@ impl Cluster {
     /// A runtime's thread has died.
     pub fn finish(&mut self) -> Result<(ClusterEnd, Vec<u8>), ExecError> {
         let (mut out, mut events) = (Vec::new(), Vec::new());
-        self.stop_all();
+        self.stop_all(FINISH_PATIENCE);
         while !self.is_over() {
             self.step(&mut out, &mut events, true)?;
             self.pool.give_all(&mut out);
@@ -70,34 +72,39 @@ impl Cluster {
             hand_overs: core::mem::take(&mut self.hand_overs),
             ..ClusterEnd::default()
         };
-        self.ends.sort_by_key(|worker| worker.id);
-        for worker in self.ends.drain(..) {
-            end.lies.extend(worker.lies);
-            for (chain, report) in worker.reports.iter().enumerate() {
-                match end.reports.get_mut(chain) {
-                    Some(sum) => sum.add(report),
-                    None => end.reports.push(report.clone()),
-                }
-            }
-            for (name, n) in worker.counts {
-                end.add_count(&name, n);
-            }
-            end.runtimes.push(RuntimeEnd {
-                id: worker.id,
-                packets: worker.packets,
-                units: worker.units,
-                busy: worker.busy,
-                held_most: worker.held_most,
-                died: worker.died,
+        end.runtimes = self.ends.take_runtimes();
+        end.lies = core::mem::take(&mut self.ends.lies);
+        end.reports = core::mem::take(&mut self.ends.reports);
+        // Where all have died, too.
+        for stage in self.stages.iter().skip(end.reports.len()) {
+            end.reports.push(Report {
+                chain: stage.chain.clone(),
+                ..Report::default()
             });
         }
+        for (name, n) in core::mem::take(&mut self.ends.counts) {
+            end.add_count(&name, n);
+        }
+        self.add_nonsense(&mut end);
         self.sum_up_switches(&mut end);
-        end.deaths = core::mem::take(&mut self.deaths);
+        end.deaths = self.deaths.take();
         end.pages = self.pages.take();
         let layout = self.pool.memory().layout();
         let all = (layout.small_frames + layout.large_frames) as usize;
         end.leaked = all.saturating_sub(self.pool.available());
         end
+    }
+
+    /// Adds what made no sense in rings from processes.
+    fn add_nonsense(&self, end: &mut ClusterEnd) {
+        for ends in self.members.iter().map(|member| &member.ends) {
+            let frames = ends.entries.iter().map(FrameReceiver::bad).sum();
+            end.add_count(BAD_DESCRIPTORS, frames);
+            end.add_count(BAD_MESSAGES, ends.inbox.bad());
+        }
+        for home in self.members.iter().filter_map(Member::home) {
+            end.add_count(BAD_DESCRIPTORS, home.bad());
+        }
     }
 
     /// Adds what switches counted, and takes back all frames.
@@ -122,10 +129,10 @@ impl Cluster {
             }
             if let Some(report) = end.reports.get_mut(number) {
                 report.add_internal(&std::mem::take(&mut self.internal));
-                around(report, &of_switch(&chain.switch));
-                if !self.deaths.is_empty() {
-                    settle(report);
+                if self.deaths.any() {
+                    settle(report, by_functions(&chain.switch));
                 }
+                around(report, &of_switch(&chain.switch));
             }
         }
     }

@@ -78,6 +78,8 @@ pub(super) struct Member {
     /// When it began to run, and when its successor is to start.
     pub(super) since: Option<Instant>,
     pub(super) successor_at: Option<Instant>,
+    /// When it has taken too long to start, or to finish.
+    pub(super) late_at: Option<Instant>,
     /// Per chain: frames of an entry whose last one has not come yet.
     pub(super) partial: Vec<Vec<Frame>>,
 }
@@ -97,6 +99,7 @@ impl Member {
             died: 0,
             since: None,
             successor_at: None,
+            late_at: None,
             partial: (0..chains).map(|_| Vec::new()).collect(),
         }
     }
@@ -122,6 +125,14 @@ impl Member {
     /// Its process, where it has one.
     pub(super) fn process(&mut self) -> Option<&mut Home> {
         match &mut self.site {
+            Site::Thread { .. } => None,
+            Site::Process(home) => Some(home),
+        }
+    }
+
+    /// The same, to be looked at.
+    pub(super) fn home(&self) -> Option<&Home> {
+        match &self.site {
             Site::Thread { .. } => None,
             Site::Process(home) => Some(home),
         }
@@ -168,6 +179,21 @@ impl Member {
             State::Gone if self.successor_at.is_some() => "starting",
             State::Gone => "over",
         })
+    }
+
+    /// What it was to have done by now.
+    pub(super) fn is_late(&self, now: Instant) -> Option<&'static str> {
+        self.late_at.filter(|at| *at <= now)?;
+        match self.state {
+            State::Starts => Some("it was not ready in time"),
+            State::Leaves => Some("it did not finish in time"),
+            _ => None,
+        }
+    }
+
+    /// True where a runtime starts here, or is to.
+    pub(super) fn is_to_come(&self) -> bool {
+        self.state == State::Starts || self.successor_at.is_some()
     }
 
     /// True where its thread runs and was not told to finish.

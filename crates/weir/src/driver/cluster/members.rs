@@ -1,7 +1,7 @@
 //! Runtimes of a cluster: each is placed, starts, runs, and is told to finish.
 
 use std::sync::Arc;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use weir_exec::ExecError;
 use weir_exec::frames::{LARGE_SHARE, SHARE};
@@ -13,10 +13,15 @@ use super::super::link::{Agents, LinkNode, LinkPlan};
 use super::super::runtime_node::{RuntimeNode, RuntimePlan};
 use super::super::supply::Supply;
 use super::super::wiring::{NO_CHAIN, Seat, ToRuntime, place_of};
+use super::deaths::START_PATIENCE;
 use super::member::{Member, NO_MEMBER, Site, State};
 use super::node::ClusterNode;
 use super::process::Starting;
-use super::{Chain, Cluster, parker};
+use super::start::parker;
+use super::{Chain, Cluster};
+
+/// Makes a node, on its thread.
+type MakeNode = Box<dyn FnOnce() -> Result<ClusterNode, String> + Send>;
 
 impl Cluster {
     /// Places a runtime on the thread of its place, or starts its process.
@@ -38,6 +43,7 @@ impl Cluster {
             })?;
             member.ends.id = id;
             member.state = State::Starts;
+            member.late_at = Some(Instant::now() + START_PATIENCE);
             return Ok(());
         }
         self.place_on_thread(id, place)
@@ -50,87 +56,96 @@ impl Cluster {
     }
 
     fn place_on_thread(&mut self, id: RuntimeId, place: usize) -> Result<(), ExecError> {
+        let seat = self.seat(id, place)?;
+        // If there is no node, all that is in the seat goes to the heir.
+        let make = self.node(id, place, seat).inspect_err(|_| {
+            self.take_back(place);
+        })?;
+        let (thread, core) = self.settings.spread.of(place);
+        let number = self
+            .team
+            .place(thread, core, format!("runtime {}", id.0), make);
+        if let Some(member) = self.internal.expect(self.members.get_mut(place), NO_MEMBER) {
+            if let Site::Thread { node, .. } = &mut member.site {
+                *node = Some(number);
+            }
+            member.ends.id = id;
+            member.state = State::Starts;
+        }
+        Ok(())
+    }
+
+    /// The frames and ends of edges for a runtime on a thread.
+    fn seat(&mut self, id: RuntimeId, place: usize) -> Result<Seat, ExecError> {
         let twice = || ExecError(format!("runtime {} was started before", id.0));
-        let (places, members) = (self.unit_places(), self.members.len());
-        let Some(member) = self.internal.expect(self.members.get_mut(place), NO_MEMBER) else {
+        let member = self.members.get_mut(place).ok_or_else(twice)?;
+        let handler = self.handlers.get_mut(place).ok_or_else(twice)?;
+        let Site::Thread { theirs, heir, .. } = &mut member.site else {
             return Err(twice());
         };
-        let Site::Thread {
-            theirs,
-            heir,
-            node,
-            far,
-        } = &mut member.site
-        else {
+        if theirs.is_none() || handler.is_none() {
             return Err(twice());
-        };
-        let ends = *theirs.take().ok_or_else(twice)?;
-        let handler = self.handlers.get_mut(place).and_then(Option::take);
-        let handler = handler.ok_or_else(twice)?;
-        member.ends.id = id;
-        let seat = Seat {
+        }
+        Ok(Seat {
             pool: self.pool.share(SHARE, LARGE_SHARE),
-            ends,
-            handler,
+            ends: *theirs.take().ok_or_else(twice)?,
+            handler: handler.take().ok_or_else(twice)?,
             gauge: member.ends.gauge.clone(),
             supply: Supply::Reserve,
             heir: Some(Arc::clone(heir)),
             lost: 0,
             counted: None,
+        })
+    }
+
+    /// What makes the node of a runtime, or of what stands for one on another host.
+    fn node(&mut self, id: RuntimeId, place: usize, seat: Seat) -> Result<MakeNode, ExecError> {
+        let far = match self.members.get(place).map(|member| &member.site) {
+            Some(Site::Thread { far: Some(far), .. }) => Some(far.connect()?),
+            _ => None,
         };
-        let (thread, core) = self.settings.spread.of(place);
-        let name = format!("runtime {}", id.0);
-        let make: Box<dyn FnOnce() -> Result<ClusterNode, String> + Send> =
-            match (far, &self.settings.remote) {
-                (Some(far), Some(remote)) => {
-                    let agent = remote.agent_of(place).ok_or_else(twice)?;
-                    let plan = LinkPlan {
-                        id,
-                        agents: Agents {
-                            agent,
-                            key: remote.key,
-                            beats: remote.beats,
-                            chains: remote.digest,
-                            engine: self.settings.engine,
-                            replication: self.settings.replication,
-                            start: remote.start,
-                        },
-                        places: members,
-                        units: places,
-                        stages: Arc::clone(&self.stages),
-                        clock: self.clock,
-                        seat,
-                        commands: far.connect()?,
-                    };
-                    Box::new(move || LinkNode::new(plan).map(Box::new).map(ClusterNode::Link))
-                }
-                _ => {
-                    let plan = RuntimePlan {
-                        stages: self.stages.clone(),
-                        places,
-                        config: RuntimeConfig {
-                            follows: true,
-                            ..self.settings.engine
-                        },
-                        settings: in_process::actors_with(
-                            id,
-                            self.pool.memory().layout().small_frames,
-                            self.settings.keeping(),
-                        ),
-                        relayed: self.settings.relay.is_some(),
-                        clock: self.clock,
-                        seat,
-                    };
-                    Box::new(move || {
-                        RuntimeNode::new(plan)
-                            .map(Box::new)
-                            .map(ClusterNode::Runtime)
-                    })
-                }
+        let remote = self.settings.remote.as_ref();
+        let agent = remote.and_then(|remote| Some((remote, remote.agent_of(place)?)));
+        if let (Some(commands), Some((remote, agent))) = (far, agent) {
+            let plan = LinkPlan {
+                id,
+                agents: Agents {
+                    agent,
+                    key: remote.key,
+                    beats: remote.beats,
+                    chains: remote.digest,
+                    engine: self.settings.engine,
+                    replication: self.settings.replication,
+                    start: remote.start,
+                },
+                places: self.members.len(),
+                units: self.unit_places(),
+                stages: Arc::clone(&self.stages),
+                clock: self.clock,
+                seat,
+                commands,
             };
-        *node = Some(self.team.place(thread, core, name, make));
-        member.state = State::Starts;
-        Ok(())
+            let make = move || LinkNode::new(plan).map(Box::new).map(ClusterNode::Link);
+            return Ok(Box::new(make));
+        }
+        let small = self.pool.memory().layout().small_frames;
+        let plan = RuntimePlan {
+            stages: Arc::clone(&self.stages),
+            places: self.unit_places(),
+            config: RuntimeConfig {
+                follows: true,
+                ..self.settings.engine
+            },
+            settings: in_process::actors_with(id, small, self.settings.keeping()),
+            relayed: self.settings.relay.is_some(),
+            clock: self.clock,
+            seat,
+        };
+        let make = move || {
+            let node = RuntimeNode::new(plan).map(Box::new);
+            node.map(ClusterNode::Runtime)
+        };
+        Ok(Box::new(make))
     }
 
     /// Starts the threads of runtimes that were placed. Those that can't be started are gone.
@@ -182,6 +197,7 @@ impl Cluster {
         };
         member.state = State::Runs;
         member.since = Some(Instant::now());
+        member.late_at = None;
         let id = member.ends.id;
         // It was not asked whether it has anything to do.
         self.echo = None;
@@ -213,17 +229,17 @@ impl Cluster {
         }
     }
 
-    /// Tells all runtimes to finish.
-    pub(crate) fn stop_all(&mut self) {
+    /// Tells all runtimes to finish, for which each may take so long.
+    pub(crate) fn stop_all(&mut self, most: Duration) {
         for place in 0..self.members.len() {
             if let Some(member) = self.members.get(place) {
-                self.stop(member.ends.id);
+                self.stop(member.ends.id, most);
             }
         }
     }
 
     /// Tells a runtime to finish; none takes its place. One that has a successor is over.
-    pub(super) fn stop(&mut self, runtime: RuntimeId) {
+    pub(super) fn stop(&mut self, runtime: RuntimeId, most: Duration) {
         let Some(member) = self.member(runtime) else {
             return;
         };
@@ -231,6 +247,7 @@ impl Cluster {
         // One that starts is told, too: it reads that when it is ready.
         if member.is_up() || member.state == State::Starts {
             member.state = State::Leaves;
+            member.late_at = Some(Instant::now() + most);
             member.ends.outbox.push(ToRuntime::Finish);
             self.gave = true;
         }

@@ -3,6 +3,7 @@
 mod carrier;
 mod deaths;
 mod end;
+mod ended;
 mod finish;
 mod member;
 mod members;
@@ -10,6 +11,8 @@ mod moves;
 mod node;
 mod places;
 mod process;
+mod settings;
+mod start;
 #[cfg(test)]
 pub(crate) mod tests;
 
@@ -17,32 +20,25 @@ use std::os::fd::BorrowedFd;
 use std::sync::Arc;
 
 use weir_ctl::command::{CommandHandler, CommandSender};
-use weir_exec::{ExecError, NEVER_PARK, Parker, Parks, Round, Team, Wakers, frames};
-use weir_io::IdlePolicy;
+use weir_exec::{ExecError, Parker, Parks, Round, Team, Wakers, frames};
 use weir_nf::host::Stage;
-use weir_packet::{Disposition, Frame, FramePool, Internal, MemoryLayout, PacketMemory, Time};
-use weir_protocol::in_process::{self, BURST, Keeping, MESSAGES};
-use weir_protocol::settings::{Dispatch, Replication, SwitchSettings};
+use weir_packet::{Disposition, Frame, FramePool, Internal, Time};
+use weir_protocol::in_process::{self, BURST, MESSAGES};
 use weir_protocol::{Message, Peer, RuntimeId, Switch};
-use weir_runtime::RuntimeConfig;
 
 use carrier::Carrier;
 pub use end::{ClusterEnd, GateCounts, RuntimeEnd};
-use member::{Member, NO_MEMBER, Site, State};
+use ended::{Deaths, Ended};
+use member::{Member, NO_MEMBER, Site};
 use node::ClusterNode;
-use places::members;
 pub(super) use process::HELLO;
 pub use process::RuntimeProcess;
-use process::ring_words;
+pub use settings::{ClusterSettings, RuntimeProcesses};
 
 use super::clock::Clock;
 use super::ends::{EndAsked, EndsAsked};
 use super::hand_overs::HandOvers;
-use super::link::RemoteHosts;
-use super::process::{ProcessCommand, SharedRoom};
 use super::relay::Relay;
-use super::runtime_done::RuntimeDone;
-use super::spread::Spread;
 use super::wiring::{NO_CHAIN, ToRuntime, ToSwitch};
 
 /// Rounds with work after which threads that ended are looked for.
@@ -50,85 +46,6 @@ const LOOK: u32 = 256;
 /// Interval in which processes that ended are looked for, in ns: a death is noticed after so
 /// long.
 const LOOK_AFTER: u64 = 1_000_000;
-
-/// Settings of a cluster.
-#[derive(Clone, Debug)]
-pub struct ClusterSettings {
-    /// Runtimes at the start.
-    pub runtimes: u32,
-    /// Runtimes that there may be in all.
-    pub most_runtimes: u32,
-    /// Threads that the runtimes run on. The switch is on the ports' thread.
-    pub spread: Spread,
-    /// How new flows are given to runtimes.
-    pub dispatch: Dispatch,
-    /// Views open and not settled at a time.
-    pub window: u32,
-    /// When a unit's state is with a second runtime.
-    pub replication: Replication,
-    /// Makes what stands between a switch and its runtimes, given the packets that
-    /// may be under way; nothing does but where benchmarks compare.
-    pub relay: Option<fn(u32) -> Box<dyn Relay>>,
-    /// Configuration of the engines.
-    pub engine: RuntimeConfig,
-    /// Frames that the ports need beside those of packets under way, and their
-    /// sizes.
-    pub memory: MemoryLayout,
-    /// No thread ever sleeps.
-    pub wakeful: bool,
-    /// Runtimes in processes of their own.
-    pub processes: Option<RuntimeProcesses>,
-    /// Runtimes on other hosts.
-    pub remote: Option<RemoteHosts>,
-}
-
-impl ClusterSettings {
-    /// What switch and runtimes must be able to repeat.
-    fn keeping(&self) -> Keeping {
-        Keeping {
-            replication: self.replication,
-            linked: self.remote.is_some(),
-        }
-    }
-}
-
-/// Runtimes in processes of their own.
-#[derive(Clone, Debug)]
-pub struct RuntimeProcesses {
-    /// How they are started.
-    pub command: ProcessCommand,
-    /// Places of these runtimes, from 0; those that are added later have one, too.
-    pub places: Vec<usize>,
-    /// Stands for the chains ([`digest`](super::process::digest)).
-    pub digest: u64,
-}
-
-impl RuntimeProcesses {
-    /// True where the runtime of a place has a process, of `runtimes` at the start.
-    fn has(&self, place: usize, runtimes: u32) -> bool {
-        place >= runtimes as usize || self.places.contains(&place)
-    }
-}
-
-impl Default for ClusterSettings {
-    /// One runtime, no core of its own.
-    fn default() -> ClusterSettings {
-        ClusterSettings {
-            runtimes: 1,
-            most_runtimes: 1,
-            spread: Spread::default(),
-            dispatch: Dispatch::RoundRobin,
-            window: SwitchSettings::default().window,
-            replication: Replication::None,
-            relay: None,
-            engine: RuntimeConfig::default(),
-            memory: MemoryLayout::default(),
-            wakeful: false,
-            processes: None,
-            remote: None,
-        }
-    }
-}
 
 struct Chain {
     switch: Switch,
@@ -151,9 +68,9 @@ pub struct Cluster {
     settings: ClusterSettings,
     hand_overs: HandOvers,
     gate: GateCounts,
-    ends: Vec<RuntimeDone>,
-    /// Why runtimes have died while others went on, and which took their places.
-    deaths: Vec<String>,
+    ends: Ended,
+    /// Why runtimes have died while the run went on, and which took their places.
+    deaths: Deaths,
     /// Frames that were lost with them: 0 unless there is a bug.
     lost: u64,
     wakers: Wakers,
@@ -166,6 +83,8 @@ pub struct Cluster {
     rounds: u32,
     /// Some runtimes have processes of their own.
     has_processes: bool,
+    /// The runtimes of the start were ready: from here on the run outlives deaths.
+    begun: bool,
     /// When these were last looked after.
     looked: Time,
     /// The question that runtimes were asked, and how many have answered.
@@ -193,112 +112,6 @@ impl std::fmt::Debug for Cluster {
 }
 
 impl Cluster {
-    /// Starts the threads, and waits until the runtimes are ready.
-    ///
-    /// # Errors
-    ///
-    /// A stage that can't be run, a thread that can't be started or pinned.
-    pub fn start(stages: &[Stage], settings: ClusterSettings) -> Result<Cluster, ExecError> {
-        let most = settings.most_runtimes.max(settings.runtimes);
-        let (small, large) = in_process::frames(most);
-        let kept = in_process::frames_kept(stages.len() as u32, settings.keeping());
-        let layout = MemoryLayout {
-            small_frames: settings.memory.small_frames + small + kept.0,
-            large_frames: settings.memory.large_frames + large + kept.1,
-            ..settings.memory
-        };
-        let stages: Arc<[Stage]> = stages.into();
-        let mut room = None;
-        if let Some(processes) = &settings.processes {
-            let words = ring_words(stages.len()) * most as usize;
-            let command = processes.command.clone();
-            room = Some(SharedRoom::new(layout, words, command)?);
-        }
-        let memory = match &room {
-            Some(room) => Arc::clone(room.memory()),
-            None => PacketMemory::new(layout, settings.engine.advise),
-        };
-        let pool = FramePool::new(memory)
-            .ok_or_else(|| ExecError("packet memory was taken twice".to_owned()))?;
-        if let Some(core) = settings.spread.ports_core() {
-            weir_exec::pin(core).map_err(ExecError)?;
-        }
-        let switch_settings =
-            in_process::switch_with(settings.dispatch, settings.window, settings.keeping());
-        let mut chains = Vec::new();
-        for stage in stages.iter() {
-            let config = RuntimeConfig {
-                follows: true,
-                event_bytes: 0,
-                ..settings.engine
-            };
-            let switch = Switch::new(stage, config, switch_settings)
-                .map_err(|error| ExecError(error.to_string()))?;
-            chains.push(Chain {
-                switch,
-                relay: settings.relay.map(|make| make(layout.small_frames)),
-                last: Vec::new(),
-            });
-        }
-        let (mut senders, mut handlers) = (Vec::new(), Vec::new());
-        for _ in 0..most {
-            let (sender, handler) = CommandHandler::new(false)
-                .map_err(|error| ExecError(format!("can't make a command channel: {error}")))?;
-            handler.set_open(false);
-            senders.push(sender);
-            handlers.push(Some(handler));
-        }
-        let wakers = Wakers::new(settings.spread.threads(most as usize))?;
-        let members = members(most, &stages, room.as_mut(), &settings, &wakers)?;
-        for (sender, member) in senders.iter_mut().zip(&members) {
-            match &member.site {
-                Site::Process(home) => *sender = home.command_sender(),
-                Site::Thread { far: Some(far), .. } => *sender = far.command_sender(),
-                Site::Thread { far: None, .. } => {}
-            }
-        }
-        let park = parker(&wakers, 0, &settings);
-        let mut cluster = Cluster {
-            pool,
-            clock: Clock::start(),
-            chains,
-            stages,
-            pages: room.as_ref().map(SharedRoom::pages),
-            members,
-            settings,
-            hand_overs: HandOvers::default(),
-            gate: GateCounts::default(),
-            ends: Vec::new(),
-            deaths: Vec::new(),
-            lost: 0,
-            park,
-            team: Team::new(&wakers),
-            wakers,
-            gave: false,
-            packet_time: Time::ZERO,
-            rounds: 0,
-            has_processes: room.is_some(),
-            looked: Time::ZERO,
-            echo: None,
-            echoes: 0,
-            senders,
-            handlers,
-            ends_asked: EndsAsked::default(),
-            internal: Internal::default(),
-            entries: Vec::with_capacity(BURST),
-            inbox: Vec::with_capacity(MESSAGES),
-        };
-        for number in 1..=cluster.settings.runtimes {
-            cluster.place(RuntimeId(number))?;
-        }
-        cluster.start_placed()?;
-        let (mut out, mut events) = (Vec::new(), Vec::new());
-        while cluster.members.iter().any(|m| m.state == State::Starts) {
-            cluster.step(&mut out, &mut events, true)?;
-        }
-        Ok(cluster)
-    }
-
     /// Commands to the runtimes: to all that there will ever be.
     pub(crate) fn command_senders(&self) -> Vec<CommandSender> {
         self.senders.clone()
@@ -308,7 +121,7 @@ impl Cluster {
     /// more, so that nothing needs to be dropped.
     pub fn room(&self) -> usize {
         let waits = |member: &Member| member.ends.data.iter().any(|queue| queue.waiting() > 0);
-        if self.members.iter().any(waits) {
+        if self.members.iter().any(waits) || self.waits_for_runtime() {
             return 0;
         }
         let keeping = self.settings.keeping();
@@ -318,6 +131,11 @@ impl Cluster {
         }
         let chains = self.chains.iter().map(|at| at.switch.room());
         chains.min().unwrap_or(0).min(frames)
+    }
+
+    /// True where none can own units, and one is about to.
+    fn waits_for_runtime(&self) -> bool {
+        !self.members.iter().any(Member::is_up) && self.members.iter().any(Member::is_to_come)
     }
 
     /// Moves the packets' time on: the runtimes ask for ticks of units in which
@@ -397,6 +215,12 @@ impl Cluster {
         }
     }
 
+    /// Descriptors that wake the calling thread: a process's that has ended, say.
+    pub(crate) fn descriptors<'a>(&'a self, into: &mut Vec<BorrowedFd<'a>>) {
+        self.team.descriptors(into);
+        into.extend(self.members.iter().filter_map(Member::descriptor));
+    }
+
     /// Parks the calling thread.
     pub(crate) fn parker(&self) -> &Parker {
         &self.park
@@ -405,7 +229,7 @@ impl Cluster {
     fn round(&mut self, out: &mut Vec<Frame>, events: &mut Vec<u8>) -> Result<bool, ExecError> {
         let now = self.clock.now();
         let local = self.team.round()?;
-        self.gave |= local.gave;
+        self.gave |= local.gave || local.blocked;
         let mut worked = local.worked;
         for place in 0..self.members.len() {
             worked |= self.hear(place, now);
@@ -425,12 +249,7 @@ impl Cluster {
             worked |= self.let_out(chain, out, events);
         }
         for member in &mut self.members {
-            for queue in &mut member.ends.data {
-                self.gave |= queue.waiting() > 0;
-                queue.flush();
-            }
-            self.gave |= member.ends.outbox.is_waiting();
-            member.ends.outbox.flush();
+            self.gave |= member.ends.flush();
             if let Site::Process(home) = &mut member.site {
                 home.attend(&mut self.pool);
             }
@@ -444,6 +263,7 @@ impl Cluster {
         if looks || !worked || self.rounds.is_multiple_of(LOOK) {
             self.join_ended(now, looks)?;
             self.start_successors();
+            self.kill_late();
             worked |= self.last_events(events);
         }
         Ok(worked)
@@ -572,12 +392,7 @@ impl Cluster {
         if !self.all_over() {
             return false;
         }
-        let before = events.len();
-        self.ends.sort_by_key(|end| end.id);
-        for end in &mut self.ends {
-            events.append(&mut end.events);
-        }
-        events.len() > before
+        self.ends.take_events(events)
     }
 
     /// Empties a switch's outbox, but for what is let out; what a relay lets go on
@@ -679,7 +494,7 @@ impl Cluster {
 
     /// True where no runtime is left, and its last events were given.
     pub(crate) fn is_over(&self) -> bool {
-        self.all_over() && self.ends.iter().all(|end| end.events.is_empty())
+        self.all_over() && !self.ends.has_events()
     }
 
     /// Hand-overs so far, and under way.
@@ -732,13 +547,4 @@ impl Parks for Reads<'_> {
     fn longest(&self) -> std::time::Duration {
         self.team.longest()
     }
-}
-
-/// Parks the thread at `place`.
-fn parker(wakers: &Wakers, place: usize, settings: &ClusterSettings) -> Parker {
-    let policy = match settings.wakeful {
-        true => NEVER_PARK,
-        false => IdlePolicy::default(),
-    };
-    Parker::new(wakers, place, policy)
 }

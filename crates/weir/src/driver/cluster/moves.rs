@@ -1,11 +1,12 @@
 //! Moves of flows between runtimes, and runtimes that come and go.
 
 use weir_exec::ExecError;
-use weir_protocol::RuntimeId;
 use weir_protocol::message::{MoveMode, Selection};
 use weir_protocol::switch::MoveError;
+use weir_protocol::{RuntimeId, Switch};
 
 use super::super::wiring::{NO_CHAIN, place_of};
+use super::deaths::FINISH_PATIENCE;
 use super::member::{Member, State};
 use super::{Chain, Cluster};
 
@@ -92,7 +93,7 @@ impl Cluster {
             }
             self.send(chain, now);
         }
-        self.stop(runtime);
+        self.stop(runtime, FINISH_PATIENCE);
         true
     }
 
@@ -108,6 +109,16 @@ impl Cluster {
         let place = place_of(runtime, self.members.len());
         let member = self.members.get(place);
         member.is_some_and(|member| member.is_dead(runtime))
+    }
+
+    /// A number that differs once something has been let out, dropped or settled.
+    pub(crate) fn progress(&self) -> [u64; 3] {
+        let done = |switch: &Switch| {
+            let report = switch.report();
+            report.packets_out + report.drops.iter().map(|(_, n)| n).sum::<u64>()
+        };
+        let done = self.chains.iter().map(|chain| done(&chain.switch)).sum();
+        [done, self.in_flight(), self.moves_under_way()]
     }
 
     /// Packets that are on their way.

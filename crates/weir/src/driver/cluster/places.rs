@@ -9,9 +9,9 @@ use weir_protocol::RuntimeId;
 
 use super::super::process::{Engines, Relay, SharedRoom};
 use super::super::wiring::{RuntimeEnds, SwitchEnds, wire, wire_peers};
-use super::ClusterSettings;
 use super::member::{Member, Site};
 use super::process::{HelloOf, wire_process};
+use super::settings::ClusterSettings;
 
 /// The places of so many runtimes, none of which is started yet.
 pub(super) fn members(

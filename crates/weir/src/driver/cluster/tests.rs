@@ -11,8 +11,10 @@ use weir_nf::host::Kind;
 use weir_nf::prelude::*;
 use weir_packet::{Craft, FlowKey, FrameMeta};
 use weir_protocol::in_process::FRAMES_ON_THE_WAY;
+use weir_runtime::RuntimeConfig;
 
 use super::super::runtime_node::{RuntimeNode, RuntimePlan};
+use super::super::spread::Spread;
 use super::super::supply::Supply;
 use super::super::wiring::Seat;
 use super::member::State;
@@ -132,10 +134,31 @@ impl Bed {
         let before = self.died();
         self.packet(DEADLY);
         self.until("a death", |cluster| {
-            !cluster.deaths.is_empty() && died(cluster) != before
+            cluster.deaths.any() && died(cluster) != before
         });
         let pairs = before.iter().zip(self.died());
         pairs.into_iter().position(|(a, b)| *a != b).unwrap()
+    }
+
+    /// One whose only runtime has died too often, with packets on their way.
+    pub(crate) fn deserted() -> Bed {
+        let mut bed = Bed::new(1, Vec::new());
+        let deaths = &mut bed.cluster.members[0].deaths;
+        while deaths
+            .failed(Instant::now(), Some(Duration::ZERO))
+            .is_some()
+        {}
+        for port in [1_000, DEADLY, 1_001] {
+            bed.packet(port);
+        }
+        let (mut out, mut events) = (Vec::new(), Vec::new());
+        let late = Instant::now() + Duration::from_secs(60);
+        while bed.cluster.step(&mut out, &mut events, true).is_ok() {
+            bed.cluster.pool.give_all(&mut out);
+            assert!(Instant::now() < late, "the run goes on");
+        }
+        bed.cluster.pool.give_all(&mut out);
+        bed
     }
 
     fn died(&self) -> Vec<u64> {
@@ -221,7 +244,7 @@ fn a_successor_that_can_not_start_is_tried_again() {
         if times == 2 {
             // There are three places.
             let next = RuntimeId(place as u32 + 10);
-            let takes = format!("runtime {} takes its place", next.0);
+            let takes = format!("runtime {} takes its place in 0.2 s", next.0);
             assert!(last.ends_with(&takes), "{last}");
             bed.until("a successor", |cluster| cluster.runs(next));
         } else {
@@ -239,7 +262,7 @@ fn a_function_that_panics_when_a_flow_ends_takes_no_frame_with_it() {
     bed.packet(DEADLY_END);
     bed.until("quiet", Cluster::is_quiet);
     bed.cluster.pass_time(Time(5_000_000_000));
-    bed.until("a death", |cluster| !cluster.deaths.is_empty());
+    bed.until("a death", |cluster| cluster.deaths.any());
     bed.until_all_run();
     bed.finish();
 }
@@ -315,4 +338,95 @@ fn a_run_ends_where_runtimes_that_died_have_lost_too_many_frames() {
     };
     let end = "it was asked to; 1025 frames are lost with runtimes that died";
     assert!(error.ends_with(end), "{error}");
+}
+
+/// Nobody is left to whom its flows could go; they are as good as ended.
+#[test]
+fn one_that_dies_as_it_finishes_does_not_end_the_run_in_failure() {
+    let mut bed = Bed::new(2, Vec::new());
+    bed.packet(DEADLY_END);
+    bed.until("quiet", Cluster::is_quiet);
+    let end = bed.finish();
+    assert_eq!(end.deaths.len(), 1, "{:?}", end.deaths);
+    let said = "it was asked to; it was to finish, and what it had not told is lost";
+    assert!(end.deaths[0].ends_with(said), "{:?}", end.deaths);
+    let died = end.runtimes.iter().filter(|runtime| runtime.died);
+    assert_eq!((end.runtimes.len(), died.count()), (2, 1));
+}
+
+#[test]
+fn the_only_runtime_gets_a_successor() {
+    let mut bed = Bed::new(1, Vec::new());
+    for _ in 0..3 {
+        bed.kill();
+        assert!(bed.cluster.room() == 0 || bed.cluster.members[0].is_up());
+        bed.until_all_run();
+        assert!(bed.cluster.room() > 0);
+    }
+    let end = bed.finish();
+    assert_eq!(end.deaths.len(), 3, "{:?}", end.deaths);
+}
+
+/// A successor that starts, or is to start, counts as one that goes on.
+#[test]
+fn a_second_death_before_a_successor_runs_does_not_end_the_run() {
+    let mut bed = Bed::new(2, Vec::new());
+    let first = bed.kill();
+    let late = Instant::now() + Duration::from_secs(3600);
+    while bed.cluster.members[first].successor_at.is_none() {
+        bed.until_all_run();
+        // In turn, until the place waits for a pause to be over.
+        let place = bed.kill();
+        if place != first {
+            bed.until_all_run();
+        }
+    }
+    bed.cluster.members[first].successor_at = Some(late);
+    let second = bed.kill();
+    assert_ne!(first, second);
+    assert!(!bed.cluster.is_deserted());
+    bed.cluster.members[first].successor_at = Some(Instant::now());
+    bed.until_all_run();
+    bed.finish();
+}
+
+/// A start that fails for want of something is tried again.
+#[test]
+fn a_place_outlives_a_start_that_can_not_be() {
+    let mut bed = Bed::new(2, Vec::new());
+    let place = bed.kill();
+    bed.until_all_run();
+    while bed.cluster.members[place].successor_at.is_none() {
+        bed.kill();
+        if bed.cluster.members[place].state == State::Runs {
+            bed.until_all_run();
+        }
+    }
+    let handler = bed.cluster.handlers[place].take();
+    assert!(handler.is_some());
+    let before = bed.died()[place];
+    let failed = |cluster: &mut Cluster| died(cluster)[place] > before;
+    bed.until("a start that fails", failed);
+    bed.cluster.handlers[place] = handler;
+    bed.until_all_run();
+    bed.finish();
+}
+
+#[test]
+fn only_what_starts_or_leaves_is_late() {
+    let mut bed = Bed::new(1, Vec::new());
+    let now = Instant::now();
+    let member = &mut bed.cluster.members[0];
+    member.late_at = Some(now);
+    let mut late = |state| {
+        member.state = state;
+        member.is_late(now)
+    };
+    assert_eq!(late(State::Starts), Some("it was not ready in time"));
+    assert_eq!(late(State::Leaves), Some("it did not finish in time"));
+    assert_eq!(late(State::Gone), None);
+    assert_eq!(late(State::Runs), None);
+    bed.cluster.members[0].late_at = Some(now + Duration::from_secs(3600));
+    assert_eq!(bed.cluster.members[0].is_late(now), None);
+    bed.finish();
 }

@@ -91,7 +91,31 @@ pub(in super::super) fn connect(
     let agent = agents.agent;
     let fail = |what: &str| ExecError(format!("runtime {} on {agent}: {what}", id.0));
     let failed = |error: std::io::Error| fail(&error.to_string());
-    let hello = Hello {
+    let hello = hello(agents, id, places, units);
+    let (runtime, switch) = hello.ends();
+    let text = serde_json::to_vec(&hello).map_err(|error| fail(&error.to_string()))?;
+    let any: SocketAddr = match agent {
+        SocketAddr::V4(_) => ([0, 0, 0, 0], 0).into(),
+        SocketAddr::V6(_) => ([0; 16], 0).into(),
+    };
+    let socket = UdpSocket::bind(any).map_err(failed)?;
+    socket.set_read_timeout(Some(AGAIN)).map_err(failed)?;
+    let asked = ask(&socket, agents, (runtime, switch), &text);
+    let from = asked.map_err(|why| fail(&why))?;
+    socket.connect(from).map_err(failed)?;
+    let key = agents.key.of_link(switch.0, runtime.0);
+    let beats = HeartbeatSettings {
+        interval: agents.beats.0,
+        missed: agents.beats.1,
+        ..HeartbeatSettings::default()
+    };
+    let link = Link::new(now(), switch, runtime, settings(key, NETWORK, beats));
+    Ok((Datagrams::over(socket).map_err(failed)?, link))
+}
+
+/// What a runtime on another host is to be.
+fn hello(agents: &Agents, id: RuntimeId, places: usize, units: &[u32]) -> Hello {
+    Hello {
         version: VERSION,
         id: id.0,
         places,
@@ -104,15 +128,20 @@ pub(in super::super) fn connect(
         network: NETWORK,
         event_bytes: agents.engine.event_bytes,
         audit: agents.engine.audit,
-    };
-    let (runtime, switch) = hello.ends();
-    let text = serde_json::to_vec(&hello).map_err(|error| fail(&error.to_string()))?;
-    let any: SocketAddr = match agent {
-        SocketAddr::V4(_) => ([0, 0, 0, 0], 0).into(),
-        SocketAddr::V6(_) => ([0; 16], 0).into(),
-    };
-    let socket = UdpSocket::bind(any).map_err(failed)?;
-    socket.set_read_timeout(Some(AGAIN)).map_err(failed)?;
+    }
+}
+
+/// Asks the agent again and again, until the runtime itself answers: gives its address.
+///
+/// # Errors
+///
+/// Nobody answers in time, or the agent says why not.
+fn ask(
+    socket: &UdpSocket,
+    agents: &Agents,
+    (runtime, switch): (ProcessStart, ProcessStart),
+    hello: &[u8],
+) -> Result<SocketAddr, String> {
     let until = Instant::now() + PATIENCE;
     let mut number = 0;
     let mut room = [0; ROOM];
@@ -123,10 +152,10 @@ pub(in super::super) fn connect(
             destination: runtime,
             number,
         };
-        let batch = control::datagram(NETWORK, &agents.key, head, Control::Hello(&text));
+        let batch = control::datagram(NETWORK, &agents.key, head, Control::Hello(hello));
         for datagram in batch.iter() {
             // Like a loss: it is asked again.
-            let _ = socket.send_to(datagram, agent);
+            let _ = socket.send_to(datagram, agents.agent);
         }
         let Ok((length, from)) = socket.recv_from(&mut room) else {
             continue;
@@ -137,22 +166,14 @@ pub(in super::super) fn connect(
             Ok((head, Control::Welcome))
                 if (head.source, head.destination) == (runtime, switch) =>
             {
-                socket.connect(from).map_err(failed)?;
-                let key = agents.key.of_link(switch.0, runtime.0);
-                let beats = HeartbeatSettings {
-                    interval: agents.beats.0,
-                    missed: agents.beats.1,
-                    ..HeartbeatSettings::default()
-                };
-                let link = Link::new(now(), switch, runtime, settings(key, NETWORK, beats));
-                return Ok((Datagrams::over(socket).map_err(failed)?, link));
+                return Ok(from);
             }
             Ok((head, Control::Gone(why))) if head.destination == runtime => {
-                return Err(fail(&String::from_utf8_lossy(why)));
+                return Err(String::from_utf8_lossy(why).into_owned());
             }
             // Of an earlier start, or of nobody.
             _ => {}
         }
     }
-    Err(fail("its agent does not answer"))
+    Err("its agent does not answer".to_owned())
 }

@@ -41,6 +41,19 @@ const LONGEST_ENTRIES: usize = 64 << 10;
 /// Longest message of the way of commands.
 const LONGEST_COMMAND: usize = 16 << 20;
 
+/// The frames of one runtime.
+fn pool(engine: RuntimeConfig) -> Result<FramePool, String> {
+    let (small, large) = in_process::frames(1);
+    let default = MemoryLayout::default();
+    let layout = MemoryLayout {
+        small_frames: default.small_frames + small,
+        large_frames: default.large_frames + large,
+        ..default
+    };
+    let memory = PacketMemory::new(layout, engine.advise);
+    FramePool::new(memory).ok_or_else(|| "packet memory was taken twice".to_owned())
+}
+
 /// A process that an agent has started for a runtime.
 #[derive(Debug)]
 pub struct RemoteProcess {
@@ -124,31 +137,21 @@ impl RemoteProcess {
         worker::run(vec![node], park).map(drop)
     }
 
-    fn node(
+    /// The parts of the runtime.
+    fn plan(
         &self,
         stages: &[Stage],
         engine: RuntimeConfig,
         clock: Clock,
-    ) -> Result<RemoteNode, String> {
-        let failed = |error: std::io::Error| error.to_string();
+        seat: Seat,
+    ) -> Result<RuntimePlan, String> {
         let hello = &self.start.hello;
-        let (small, large) = in_process::frames(1);
-        let default = MemoryLayout::default();
-        let layout = MemoryLayout {
-            small_frames: default.small_frames + small,
-            large_frames: default.large_frames + large,
-            ..default
+        let keeping = Keeping {
+            replication: hello.replication.parse()?,
+            linked: true,
         };
-        let memory = PacketMemory::new(layout, engine.advise);
-        let mut pool = FramePool::new(memory).ok_or("packet memory was taken twice")?;
-        let (mut switch, mut ends) = wire(hello.runtime(), stages.len());
-        ends.peers = (0..hello.places).map(|_| None).collect();
-        let (commands, theirs) = UnixStream::pair().map_err(failed)?;
-        let handler = command_server::open(OwnedFd::from(theirs))?;
-        let gauge = Gauge::default();
-        switch.gauge = gauge.clone();
-        let replication = hello.replication.parse()?;
-        let plan = RuntimePlan {
+        let small = seat.pool.memory().layout().small_frames;
+        Ok(RuntimePlan {
             stages: stages.into(),
             places: hello.units.clone(),
             config: RuntimeConfig {
@@ -157,27 +160,38 @@ impl RemoteProcess {
                 audit: hello.audit,
                 ..engine
             },
-            settings: in_process::actors_with(
-                hello.runtime(),
-                layout.small_frames,
-                Keeping {
-                    replication,
-                    linked: true,
-                },
-            ),
+            settings: in_process::actors_with(hello.runtime(), small, keeping),
             relayed: false,
             clock,
-            seat: Seat {
-                pool: pool.share(SHARE, LARGE_SHARE),
-                ends,
-                handler,
-                gauge,
-                supply: Supply::Reserve,
-                heir: None,
-                lost: 0,
-                counted: None,
-            },
+            seat,
+        })
+    }
+
+    fn node(
+        &self,
+        stages: &[Stage],
+        engine: RuntimeConfig,
+        clock: Clock,
+    ) -> Result<RemoteNode, String> {
+        let failed = |error: std::io::Error| error.to_string();
+        let hello = &self.start.hello;
+        let mut pool = pool(engine)?;
+        let (mut switch, mut ends) = wire(hello.runtime(), stages.len());
+        ends.peers = (0..hello.places).map(|_| None).collect();
+        let (commands, theirs) = UnixStream::pair().map_err(failed)?;
+        let gauge = Gauge::default();
+        switch.gauge = gauge.clone();
+        let seat = Seat {
+            pool: pool.share(SHARE, LARGE_SHARE),
+            ends,
+            handler: command_server::open(OwnedFd::from(theirs))?,
+            gauge,
+            supply: Supply::Reserve,
+            heir: None,
+            lost: 0,
+            counted: None,
         };
+        let plan = self.plan(stages, engine, clock, seat)?;
         let runtime = RuntimeNode::new(plan)?;
         let (own, remote) = hello.ends();
         let key = Key(self.start.key).of_link(remote.0, own.0);

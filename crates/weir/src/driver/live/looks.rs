@@ -18,6 +18,10 @@ use super::ports::LivePorts;
 /// How often is looked, at least.
 const LOOK: Duration = Duration::from_millis(100);
 
+/// Time in which further signals are the first one's: some senders, GNU
+/// `timeout` for one, send to the process and to its group.
+const ONE_SIGNAL: Duration = Duration::from_millis(50);
+
 /// Message to the starter when the run ends as it should: a failure from then on is no
 /// reason to start it again.
 pub(crate) const ENDED: &[u8; 1] = b"e";
@@ -32,6 +36,8 @@ pub(crate) struct Looks {
     /// The process that started this run, which ends with it.
     starter: Option<UnixStream>,
     until: Option<Instant>,
+    /// When a signal came.
+    signalled: Option<Instant>,
     looked: Instant,
     /// That of packets.
     pub(super) clock: LiveClock,
@@ -55,6 +61,7 @@ impl Looks {
             group: None,
             starter,
             until: most.map(|most| now + most),
+            signalled: None,
             looked: now,
             clock,
             handler: Some(handler),
@@ -68,6 +75,7 @@ impl Looks {
             group: Some(group),
             starter: None,
             until: None,
+            signalled: None,
             looked: Instant::now(),
             clock,
             handler: Some(handler),
@@ -107,6 +115,9 @@ impl Looks {
     ) -> Result<bool, Failure> {
         let now = Instant::now();
         let signal = self.signals.as_ref().is_some_and(EndSignals::came);
+        if signal {
+            self.signalled = Some(now);
+        }
         let stopping = self.group.as_ref().is_some_and(|group| group.is_stopping());
         if signal || stopping || self.until.is_some_and(|until| now >= until) {
             return Ok(true);
@@ -124,6 +135,22 @@ impl Looks {
         Ok(false)
     }
 
+    /// The run is about to end: from here on another signal kills, but not one that is the
+    /// first's.
+    pub(super) fn let_signals_kill(&mut self) {
+        let is_over = |at: Instant| at.elapsed() >= ONE_SIGNAL;
+        if self.signalled.is_some_and(is_over) {
+            self.release();
+        }
+    }
+
+    fn release(&mut self) {
+        if let Some(signals) = self.signals.take() {
+            signals.came();
+            signals.release();
+        }
+    }
+
     /// The run ends, and its starter is told whether it does as it should. A
     /// signal that was sent twice is one; another kills.
     pub(super) fn end(&mut self, well: bool) {
@@ -131,10 +158,7 @@ impl Looks {
             // One that is gone does not need to know.
             let _ = starter.write_all(ENDED);
         }
-        if let Some(signals) = &self.signals {
-            signals.came();
-            signals.release();
-        }
+        self.release();
     }
 }
 

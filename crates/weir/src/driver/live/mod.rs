@@ -143,7 +143,8 @@ impl<C: Executor> Live<C> {
         self.ports.end_replays();
         let began = Instant::now();
         loop {
-            let found = self.round()?;
+            self.looks.let_signals_kill();
+            let found = self.round()?.worked;
             let late = self.ports.next_due().is_some();
             let most = if late { DRAIN_LINKS } else { DRAIN };
             if !found && !late || began.elapsed() > most {
@@ -164,10 +165,10 @@ impl<C: Executor> Live<C> {
     }
 
     /// Takes a batch of each port through the chains, and out what has come
-    /// through: whether there was anything. A batch comes from one port, so
+    /// through. A batch comes from one port, so
     /// from one side, as functions that give names to flows need it.
-    fn round(&mut self) -> Result<bool, Failure> {
-        let mut found = false;
+    fn round(&mut self) -> Result<Round, Failure> {
+        let mut done = Round::default();
         let count = self.ports.count();
         for turn in 0..count {
             let number = (self.first + turn) % count;
@@ -179,23 +180,23 @@ impl<C: Executor> Live<C> {
             pool.set_holder(number as Holder);
             let received = self.ports.receive(number, pool, &mut self.input, room);
             if !self.input.is_empty() {
-                found = true;
+                done.worked = true;
                 // While there is room for some only, ports take turns.
                 self.first = (number + 1) % count;
                 self.layer
                     .arrived(number, pool, &mut self.input, &mut self.departures);
                 pool.memory().hold(&self.input, CHAINS);
                 self.take();
-                self.step()?;
+                done.gave |= self.step()?.gave;
                 self.own();
             }
             received?;
         }
-        if !found {
-            found = self.step()?;
+        if !done.worked {
+            done = self.step()?;
             self.own();
         }
-        Ok(found)
+        Ok(done)
     }
 
     /// Has the chains and the layer do what is due.
@@ -226,7 +227,7 @@ impl<C: Executor> Live<C> {
     }
 
     /// Has the executor do what there is to do, and sends what leaves.
-    fn step(&mut self) -> Result<bool, Failure> {
+    fn step(&mut self) -> Result<Round, Failure> {
         let (out, lines) = (&mut self.output, &mut self.lines);
         self.executor.pool().set_holder(CHAINS);
         let stepped = self.executor.step(out, lines);
@@ -246,8 +247,7 @@ impl<C: Executor> Live<C> {
                 .leaving(pool, &mut self.output, &mut self.departures);
         }
         self.ports.send(pool, &mut self.departures)?;
-        let stepped = stepped.map_err(|error| Failure::outside(error.to_string()));
-        Ok(stepped?.worked)
+        stepped.map_err(|error| Failure::outside(error.to_string()))
     }
 
     /// How long it has slept.
@@ -264,8 +264,8 @@ impl<C: Executor> Live<C> {
         let mut result = Ok(());
         while result.is_ok() && !self.executor.is_over() {
             self.executor.stop();
-            result = self.step().map(|worked| {
-                if !worked {
+            result = self.step().map(|round| {
+                if !round.worked {
                     std::thread::yield_now();
                 }
             });
@@ -349,9 +349,10 @@ impl<C: Executor> LiveNode<'_, C> {
             });
         }
         self.rounds += 1;
+        let round = self.live.round()?;
         Ok(Round {
-            worked: self.live.round()? || self.live.more_is_due,
-            ..Round::default()
+            worked: round.worked || self.live.more_is_due,
+            ..round
         })
     }
 }
@@ -391,6 +392,7 @@ impl<C: Executor> Node for LiveNode<'_, C> {
     fn descriptors<'a>(&'a self, into: &mut Vec<BorrowedFd<'a>>) {
         self.live.looks.descriptors(into);
         self.live.ports.descriptors(into);
+        self.live.executor.descriptors(into);
         let waker = self.live.park.as_ref().and_then(Parker::waker);
         into.extend(waker.map(|(waker, _)| waker.as_fd()));
     }
@@ -446,6 +448,9 @@ impl IdleStrategy for LiveIdle {
                 if let Some(park) = &mut self.park {
                     park.pause(true, reads);
                 }
+            } else {
+                // Those that it waits for may share this core.
+                std::thread::yield_now();
             }
             return Ok(());
         }

@@ -131,15 +131,7 @@ impl CommandServer {
                 of,
             } => {
                 let spec = command_wire::trace_spec(of, full).ok_or(Gone)?;
-                let traces = Traces::new(spec);
-                let engines = self.each(Arm::Trace(slot, traces.arm()))?;
-                self.traced.push(Traced {
-                    watch,
-                    slot,
-                    traces,
-                    lost: 0,
-                });
-                engines
+                self.trace(watch, slot, Traces::new(spec))?
             }
             WireCommand::EndTrace { slot } => {
                 let engines = self.each(Arm::EndTrace(slot))?;
@@ -153,27 +145,53 @@ impl CommandServer {
                 filter,
                 snap_len,
             } => {
-                let lost = vec![0; points.len()];
-                let taps = Taps::new(TapSpec {
+                let spec = TapSpec {
                     points: points.into_iter().map(command_wire::Point::here).collect(),
                     filter: filter.parse().map_err(|_| Gone)?,
                     packets: 0,
                     snap_len,
-                });
-                let engines = self.each(Arm::Tap(tap, taps.arm()))?;
-                self.tapped.push(Tapped {
-                    watch,
-                    tap,
-                    taps,
-                    lost,
-                });
-                engines
+                };
+                self.tap(watch, tap, spec)?
             }
             WireCommand::EndTap { tap } => {
                 let engines = self.each(Arm::EndTap(tap))?;
                 self.tapped.retain(|tapped| tapped.tap != tap);
                 engines
             }
+            asked => self.answer(asked)?,
+        };
+        // Names, numbers and text only.
+        let said = serde_json::to_vec(&reply).unwrap_or_default();
+        self.say(command_wire::DONE, number, &said)
+    }
+
+    fn trace(&mut self, watch: u64, slot: u8, traces: Traces) -> Result<WireReply, Gone> {
+        let engines = self.each(Arm::Trace(slot, traces.arm()))?;
+        self.traced.push(Traced {
+            watch,
+            slot,
+            traces,
+            lost: 0,
+        });
+        Ok(engines)
+    }
+
+    fn tap(&mut self, watch: u64, tap: u64, spec: TapSpec) -> Result<WireReply, Gone> {
+        let lost = vec![0; spec.points.len()];
+        let taps = Taps::new(spec);
+        let engines = self.each(Arm::Tap(tap, taps.arm()))?;
+        self.tapped.push(Tapped {
+            watch,
+            tap,
+            taps,
+            lost,
+        });
+        Ok(engines)
+    }
+
+    /// Answers what arms no watch.
+    fn answer(&self, asked: WireCommand) -> Result<WireReply, Gone> {
+        Ok(match asked {
             WireCommand::Counts => {
                 let counts = self.send(Command::Counts)?;
                 let reports = counts.reports.iter();
@@ -200,10 +218,11 @@ impl CommandServer {
                 let ended = self.send(|reply| Command::End(std::sync::Arc::new(filter), reply))?;
                 WireReply::Ended(ended.map(Ended::into_parts))
             }
-        };
-        // Names, numbers and text only.
-        let said = serde_json::to_vec(&reply).unwrap_or_default();
-        self.say(command_wire::DONE, number, &said)
+            WireCommand::Trace { .. }
+            | WireCommand::EndTrace { .. }
+            | WireCommand::Tap { .. }
+            | WireCommand::EndTap { .. } => return Err(Gone),
+        })
     }
 
     fn each(&self, arm: Arm) -> Result<WireReply, Gone> {

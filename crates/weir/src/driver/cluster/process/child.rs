@@ -3,6 +3,8 @@
 use std::os::fd::{AsFd as _, BorrowedFd, OwnedFd};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
+use std::sync::mpsc::{SyncSender, sync_channel};
+use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use weir_exec::edge::{FrameReceiver, FrameSender, MessageReceiver, MessageSender};
@@ -110,6 +112,7 @@ impl RuntimeProcess {
         // Before this thread is pinned: a thread has the cores of the one that starts it.
         let socket = self.command_socket.take().ok_or("it is started twice")?;
         let handler = command_server::open(socket)?;
+        let reporter = Reporter::start(self.mail()?)?;
         if let Some(core) = self.hello.core {
             weir_exec::pin(core)?;
         }
@@ -161,8 +164,11 @@ impl RuntimeProcess {
             slept: false,
             rounds: 0,
             reported: (Instant::now(), 0),
+            reporter: &reporter,
         };
         let done = worker::run(vec![node], park)?.into_iter().next();
+        // Its last words go before the last of all.
+        drop(reporter);
         let done = done.ok_or("the runtime has left no report")?;
         for message in in_messages(&done.events, wire::LONGEST_EVENTS) {
             self.send(wire::EVENTS, message)?;
@@ -172,16 +178,20 @@ impl RuntimeProcess {
         self.send(wire::END, &said)
     }
 
-    /// Sends a message, and raises the counter that the main process polls.
     fn send(&mut self, kind: u8, bytes: &[u8]) -> Result<(), String> {
         let words = self.words(self.hello.offsets.status, STATUS_WORDS)?;
-        // Before, because a long message must be read while it is sent; and after, because
-        // a read in between may have got only a part of it.
-        words[MAIL].fetch_add(1, Ordering::Release);
-        let sent = self.channel.send(kind, bytes, &[], true);
-        words[MAIL].fetch_add(1, Ordering::Release);
-        self.main.wake();
-        sent.map_err(|_| "the main process is gone".to_owned())
+        send(&mut self.channel, &words, &self.main, (kind, bytes))
+    }
+
+    /// A second way to send messages, for another thread.
+    fn mail(&self) -> Result<Mail, String> {
+        let failed = |error: std::io::Error| error.to_string();
+        let stream = self.channel.as_fd().try_clone_to_owned().map_err(failed)?;
+        Ok(Mail {
+            channel: Channel::new(stream.into(), wire::LONGEST),
+            status: self.words(self.hello.offsets.status, STATUS_WORDS)?,
+            main: self.main.clone(),
+        })
     }
 
     fn words(&self, at: usize, count: usize) -> Result<Words, String> {
@@ -234,6 +244,75 @@ impl RuntimeProcess {
     }
 }
 
+/// Sends a message, and raises the counter that the main process polls.
+fn send(
+    channel: &mut Channel,
+    status: &Words,
+    main: &Waker,
+    (kind, bytes): (u8, &[u8]),
+) -> Result<(), String> {
+    // Before, because a long message must be read while it is sent; and after, because
+    // a read in between may have got only a part of it.
+    status[MAIL].fetch_add(1, Ordering::Release);
+    let sent = channel.send(kind, bytes, &[], true);
+    status[MAIL].fetch_add(1, Ordering::Release);
+    main.wake();
+    sent.map_err(|_| "the main process is gone".to_owned())
+}
+
+/// See [`RuntimeProcess::mail`].
+struct Mail {
+    channel: Channel,
+    status: Words,
+    main: Waker,
+}
+
+/// Tells the main process counts, on a thread of its own: to write them down takes longer than
+/// a burst of packets. Dropped, it has told what it was given. Nobody else may send meanwhile.
+struct Reporter {
+    counts: Option<SyncSender<RuntimeDone>>,
+    thread: Option<JoinHandle<()>>,
+}
+
+impl Reporter {
+    fn start(mut mail: Mail) -> Result<Reporter, String> {
+        let (counts, given) = sync_channel::<RuntimeDone>(1);
+        let run = move || {
+            while let Ok(done) = given.recv() {
+                // Names and numbers only: this can't fail.
+                let said = serde_json::to_vec(&SaidDone::of(&done)).unwrap_or_default();
+                let report = (wire::REPORT, said.as_slice());
+                // Where the main process is gone, the runtime's thread sees it, too.
+                let _ = send(&mut mail.channel, &mail.status, &mail.main, report);
+            }
+        };
+        let thread = std::thread::Builder::new()
+            .name("reports".to_owned())
+            .spawn(run)
+            .map_err(|error| format!("can't start a thread: {error}"))?;
+        Ok(Reporter {
+            counts: Some(counts),
+            thread: Some(thread),
+        })
+    }
+
+    /// Tells counts, unless the last ones are still under way: false.
+    fn report(&self, done: RuntimeDone) -> bool {
+        let counts = self.counts.as_ref();
+        counts.is_some_and(|counts| counts.try_send(done).is_ok())
+    }
+}
+
+impl Drop for Reporter {
+    fn drop(&mut self) {
+        self.counts = None;
+        if let Some(thread) = self.thread.take() {
+            // One that panicked has ended the process.
+            let _ = thread.join();
+        }
+    }
+}
+
 /// The runtime, and the way to the main process.
 struct ProcessNode<'a> {
     runtime: RuntimeNode,
@@ -244,22 +323,21 @@ struct ProcessNode<'a> {
     rounds: u32,
     /// When counts were last told, and how many packets there were then.
     reported: (Instant, u64),
+    reporter: &'a Reporter,
 }
 
 impl ProcessNode<'_> {
     /// Tells the counts at most every [`REPORT_INTERVAL`], so that a death loses few of them.
-    fn report(&mut self) -> Result<(), String> {
+    fn report(&mut self) {
         self.rounds = 0;
         let packets = self.runtime.packets();
         let (at, before) = self.reported;
-        if packets == before || at.elapsed() < REPORT_INTERVAL {
-            return Ok(());
+        if packets != before
+            && at.elapsed() >= REPORT_INTERVAL
+            && self.reporter.report(self.runtime.counted())
+        {
+            self.reported = (Instant::now(), packets);
         }
-        self.reported = (Instant::now(), packets);
-        // Names and numbers only: this can't fail.
-        let said = SaidDone::of(&self.runtime.counted());
-        let said = serde_json::to_vec(&said).unwrap_or_default();
-        self.process.send(wire::REPORT, &said)
     }
 }
 
@@ -276,7 +354,7 @@ impl Node for ProcessNode<'_> {
         }
         self.rounds += 1;
         if self.rounds >= ROUNDS_PER_CLOCK_READ {
-            self.report()?;
+            self.report();
         }
         self.runtime.step()
     }
@@ -287,8 +365,8 @@ impl Node for ProcessNode<'_> {
 
     fn prepare_park(&mut self) -> bool {
         self.slept = true;
-        // If this fails, stay awake: the next step sees that the channel is closed.
-        self.report().is_ok() & self.runtime.prepare_park()
+        self.report();
+        self.runtime.prepare_park()
     }
 
     fn unpark(&mut self) {

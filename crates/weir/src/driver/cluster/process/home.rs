@@ -74,6 +74,8 @@ pub(in super::super) struct Home {
     events: Vec<u8>,
     /// Why it can't run, in its own words.
     failed: Option<String>,
+    /// Why it was killed from here.
+    killed: Option<&'static str>,
     frames: Vec<Frame>,
 }
 
@@ -99,49 +101,18 @@ pub(in super::super) fn wire_process(
     main: Waker,
     hello: HelloOf,
 ) -> Result<(SwitchEnds, Home), ExecError> {
-    let chains = stages.len();
-    let offsets = Offsets {
-        data: (0..chains).map(|_| room.place_ring(FRAMES)).collect(),
-        entries: (0..chains).map(|_| room.place_ring(FRAMES)).collect(),
-        inbox: room.place_ring(MESSAGES),
-        outbox: room.place_ring(MESSAGES),
-        supply: room.place_ring(SUPPLY),
-        home: room.place_ring(SUPPLY),
-        status: room.place(STATUS_WORDS),
-    };
-    let nonsense = |error: spsc::Nonsense| ExecError(error.to_string());
-    let (member, memory) = (room.member()?, Arc::clone(room.memory()));
-    let waker = Waker::new().map_err(outside)?;
-    let output = |at: usize, places: u32| -> Result<RingOutput, ExecError> {
-        shared::output(room.ring(at, places)?, &memory, waker.clone()).map_err(nonsense)
-    };
-    let input = |at: usize, places: u32| -> Result<RingInput, ExecError> {
-        shared::input(room.ring(at, places)?, &memory, member).map_err(nonsense)
-    };
-    let data = offsets.data.iter();
-    let entries = offsets.entries.iter();
+    let offsets = place_rings(room, stages.len());
+    let (member, waker) = (room.member()?, Waker::new().map_err(outside)?);
     let status = Arc::new(room.words(offsets.status, STATUS_WORDS)?);
-    let words = room.ring(offsets.inbox, MESSAGES)?;
-    let outbox = MessageOutput::attach(words, waker.clone()).map_err(nonsense)?;
-    let words = room.ring(offsets.outbox, MESSAGES)?;
-    let inbox = MessageInput::attach(words, LONGEST_MESSAGE).map_err(nonsense)?;
-    let ends = SwitchEnds {
-        id,
-        data: data
-            .map(|at| output(*at, FRAMES).map(FrameSender::from))
-            .collect::<Result<_, _>>()?,
-        entries: entries
-            .map(|at| input(*at, FRAMES).map(FrameReceiver::Ring))
-            .collect::<Result<_, _>>()?,
-        inbox: MessageReceiver::Ring(inbox, Vec::new(), 0),
-        outbox: MessageSender::Ring(outbox, Vec::new()),
-        gauge: Gauge::Process(Arc::clone(&status)),
+    let edges = Edges {
+        room,
+        member,
+        waker: &waker,
     };
+    let ends = edges.ends(id, &offsets, Gauge::Process(Arc::clone(&status)))?;
+    let (supply, home) = edges.supply(&offsets)?;
+    let memory = Arc::clone(room.memory());
     let name = format!("runtime {}", id.0);
-    let (supply, home) = (
-        output(offsets.supply, SUPPLY)?,
-        input(offsets.home, SUPPLY)?,
-    );
     let home = Home {
         relay: Relay::start(Engines::Runtime(name, stages.to_vec()))?,
         stages: Arc::clone(stages),
@@ -178,9 +149,73 @@ pub(in super::super) fn wire_process(
         said: None,
         events: Vec::new(),
         failed: None,
+        killed: None,
         frames: Vec::with_capacity(BATCH),
     };
     Ok((ends, home))
+}
+
+/// Takes places for the rings of a runtime of so many chains.
+fn place_rings(room: &mut SharedRoom, chains: usize) -> Offsets {
+    Offsets {
+        data: (0..chains).map(|_| room.place_ring(FRAMES)).collect(),
+        entries: (0..chains).map(|_| room.place_ring(FRAMES)).collect(),
+        inbox: room.place_ring(MESSAGES),
+        outbox: room.place_ring(MESSAGES),
+        supply: room.place_ring(SUPPLY),
+        home: room.place_ring(SUPPLY),
+        status: room.place(STATUS_WORDS),
+    }
+}
+
+/// Attaches this process's ends of the rings to and from a runtime's.
+struct Edges<'a> {
+    room: &'a SharedRoom,
+    member: MemberId,
+    /// Wakes the runtime's process.
+    waker: &'a Waker,
+}
+
+impl Edges<'_> {
+    fn output(&self, at: usize, places: u32) -> Result<RingOutput, ExecError> {
+        let words = self.room.ring(at, places)?;
+        shared::output(words, self.room.memory(), self.waker.clone()).map_err(nonsense)
+    }
+
+    fn input(&self, at: usize, places: u32) -> Result<RingInput, ExecError> {
+        let words = self.room.ring(at, places)?;
+        shared::input(words, self.room.memory(), self.member).map_err(nonsense)
+    }
+
+    /// The switch's ends, of packets and messages.
+    fn ends(&self, id: RuntimeId, at: &Offsets, gauge: Gauge) -> Result<SwitchEnds, ExecError> {
+        let data = at.data.iter();
+        let data = data.map(|at| self.output(*at, FRAMES).map(FrameSender::from));
+        let entries = at.entries.iter();
+        let entries = entries.map(|at| self.input(*at, FRAMES).map(FrameReceiver::Ring));
+        let words = self.room.ring(at.inbox, MESSAGES)?;
+        let outbox = MessageOutput::attach(words, self.waker.clone()).map_err(nonsense)?;
+        let words = self.room.ring(at.outbox, MESSAGES)?;
+        let inbox = MessageInput::attach(words, LONGEST_MESSAGE).map_err(nonsense)?;
+        Ok(SwitchEnds {
+            id,
+            data: data.collect::<Result<_, _>>()?,
+            entries: entries.collect::<Result<_, _>>()?,
+            inbox: MessageReceiver::Ring(inbox, Vec::new(), 0),
+            outbox: MessageSender::Ring(outbox, Vec::new()),
+            gauge,
+        })
+    }
+
+    /// The ways of free frames, there and back.
+    fn supply(&self, at: &Offsets) -> Result<(RingOutput, RingInput), ExecError> {
+        let supply = self.output(at.supply, SUPPLY)?;
+        Ok((supply, self.input(at.home, SUPPLY)?))
+    }
+}
+
+fn nonsense(error: spsc::Nonsense) -> ExecError {
+    ExecError(error.to_string())
 }
 
 /// A start of a runtime's process.
@@ -230,7 +265,22 @@ impl Home {
         self.channel = Some(channel);
         (self.ready, self.done, self.failed) = (false, None, None);
         self.said = None;
+        self.killed = None;
         Ok(())
+    }
+
+    /// Kills the process, as it does not do what it should: how it ends says why.
+    pub(in super::super) fn kill(&mut self, why: &'static str) {
+        if let Some(child) = &mut self.child {
+            self.killed = Some(why);
+            // One that is over is reaped by the next look.
+            let _ = child.kill();
+        }
+    }
+
+    /// Numbers that named no frame among the free ones that came from here.
+    pub(in super::super) fn bad(&self) -> u64 {
+        self.home.bad()
     }
 
     /// What the process that has ended had counted when it last said so: its report, where it
@@ -329,8 +379,11 @@ impl Home {
             }
             (None, Some(why)) => Err(ExecError(format!("runtime {}: {why}", id.0))),
             (None, None) => {
-                let cause = cause(&status);
-                Err(ExecError(format!("runtime {} has died {cause}", id.0)))
+                let why = match self.killed {
+                    Some(why) => format!("was killed: {why}"),
+                    None => format!("has died {}", cause(&status)),
+                };
+                Err(ExecError(format!("runtime {} {why}", id.0)))
             }
         };
         self.over = Some(status);
@@ -362,6 +415,8 @@ impl Home {
             from_it.push(ring(*at, FRAMES)?);
         }
         let free_frames = ring(offsets.home, SUPPLY)?;
+        self.home.mend();
+        self.supply.mend();
         while self.home.take(&mut self.frames, BATCH) > 0 {
             pool.give_all(&mut self.frames);
         }

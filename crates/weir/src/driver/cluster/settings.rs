@@ -1,0 +1,90 @@
+//! Settings of a cluster.
+
+use weir_packet::MemoryLayout;
+use weir_protocol::in_process::Keeping;
+use weir_protocol::settings::{Dispatch, Replication, SwitchSettings};
+use weir_runtime::RuntimeConfig;
+
+use super::super::link::RemoteHosts;
+use super::super::process::ProcessCommand;
+use super::super::relay::Relay;
+use super::super::spread::Spread;
+
+/// Settings of a cluster.
+#[derive(Clone, Debug)]
+pub struct ClusterSettings {
+    /// Runtimes at the start.
+    pub runtimes: u32,
+    /// Runtimes that there may be in all.
+    pub most_runtimes: u32,
+    /// Threads that the runtimes run on. The switch is on the ports' thread.
+    pub spread: Spread,
+    /// How new flows are given to runtimes.
+    pub dispatch: Dispatch,
+    /// Views open and not settled at a time.
+    pub window: u32,
+    /// When a unit's state is with a second runtime.
+    pub replication: Replication,
+    /// Makes what stands between a switch and its runtimes, given the packets that
+    /// may be under way; nothing does but where benchmarks compare.
+    pub relay: Option<fn(u32) -> Box<dyn Relay>>,
+    /// Configuration of the engines.
+    pub engine: RuntimeConfig,
+    /// Frames that the ports need beside those of packets under way, and their
+    /// sizes.
+    pub memory: MemoryLayout,
+    /// No thread ever sleeps.
+    pub wakeful: bool,
+    /// Runtimes in processes of their own.
+    pub processes: Option<RuntimeProcesses>,
+    /// Runtimes on other hosts.
+    pub remote: Option<RemoteHosts>,
+}
+
+impl ClusterSettings {
+    /// What switch and runtimes must be able to repeat.
+    pub(super) fn keeping(&self) -> Keeping {
+        Keeping {
+            replication: self.replication,
+            linked: self.remote.is_some(),
+        }
+    }
+}
+
+/// Runtimes in processes of their own.
+#[derive(Clone, Debug)]
+pub struct RuntimeProcesses {
+    /// How they are started.
+    pub command: ProcessCommand,
+    /// Places of these runtimes, from 0; those that are added later have one, too.
+    pub places: Vec<usize>,
+    /// Stands for the chains ([`digest`](super::process::digest)).
+    pub digest: u64,
+}
+
+impl RuntimeProcesses {
+    /// True where the runtime of a place has a process, of `runtimes` at the start.
+    pub(super) fn has(&self, place: usize, runtimes: u32) -> bool {
+        place >= runtimes as usize || self.places.contains(&place)
+    }
+}
+
+impl Default for ClusterSettings {
+    /// One runtime, no core of its own.
+    fn default() -> ClusterSettings {
+        ClusterSettings {
+            runtimes: 1,
+            most_runtimes: 1,
+            spread: Spread::default(),
+            dispatch: Dispatch::RoundRobin,
+            window: SwitchSettings::default().window,
+            replication: Replication::None,
+            relay: None,
+            engine: RuntimeConfig::default(),
+            memory: MemoryLayout::default(),
+            wakeful: false,
+            processes: None,
+            remote: None,
+        }
+    }
+}

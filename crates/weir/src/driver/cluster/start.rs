@@ -1,0 +1,174 @@
+//! The start of a cluster: packet memory, switches, places of runtimes, and the first of these.
+
+use std::sync::Arc;
+
+use weir_ctl::command::{CommandHandler, CommandSender};
+use weir_exec::{ExecError, NEVER_PARK, Parker, Team, Wakers};
+use weir_io::IdlePolicy;
+use weir_nf::host::Stage;
+use weir_packet::{FramePool, Internal, MemoryLayout, PacketMemory, Time};
+use weir_protocol::in_process::{self, BURST, MESSAGES};
+use weir_protocol::{RuntimeId, Switch};
+use weir_runtime::RuntimeConfig;
+
+use super::super::clock::Clock;
+use super::super::ends::EndsAsked;
+use super::super::hand_overs::HandOvers;
+use super::super::process::SharedRoom;
+use super::end::GateCounts;
+use super::ended::{Deaths, Ended};
+use super::member::{Member, Site, State};
+use super::places::members;
+use super::process::ring_words;
+use super::settings::ClusterSettings;
+use super::{Chain, Cluster};
+
+impl Cluster {
+    /// Starts the threads, and waits until the runtimes are ready.
+    ///
+    /// # Errors
+    ///
+    /// A stage that can't be run, a thread that can't be started or pinned.
+    pub fn start(stages: &[Stage], settings: ClusterSettings) -> Result<Cluster, ExecError> {
+        let mut cluster = Cluster::place_all(stages.into(), settings)?;
+        for number in 1..=cluster.settings.runtimes {
+            cluster.place(RuntimeId(number))?;
+        }
+        cluster.start_placed()?;
+        let (mut out, mut events) = (Vec::new(), Vec::new());
+        while cluster.members.iter().any(|m| m.state == State::Starts) {
+            cluster.step(&mut out, &mut events, true)?;
+        }
+        cluster.begun = true;
+        Ok(cluster)
+    }
+
+    /// A cluster none of whose runtimes is started.
+    fn place_all(stages: Arc<[Stage]>, settings: ClusterSettings) -> Result<Cluster, ExecError> {
+        let most = settings.most_runtimes.max(settings.runtimes);
+        let layout = layout_for(stages.len(), most, &settings);
+        let mut room = match &settings.processes {
+            Some(processes) => {
+                let words = ring_words(stages.len()) * most as usize;
+                Some(SharedRoom::new(layout, words, processes.command.clone())?)
+            }
+            None => None,
+        };
+        let pool = pool(layout, room.as_ref(), &settings)?;
+        if let Some(core) = settings.spread.ports_core() {
+            weir_exec::pin(core).map_err(ExecError)?;
+        }
+        let chains = stages.iter();
+        let chains = chains.map(|stage| Chain::new(stage, &settings, layout));
+        let chains = chains.collect::<Result<_, _>>()?;
+        let wakers = Wakers::new(settings.spread.threads(most as usize))?;
+        let members = members(most, &stages, room.as_mut(), &settings, &wakers)?;
+        let (senders, handlers) = command_channels(&members)?;
+        Ok(Cluster {
+            pool,
+            clock: Clock::start(),
+            chains,
+            stages,
+            pages: room.as_ref().map(SharedRoom::pages),
+            members,
+            hand_overs: HandOvers::default(),
+            gate: GateCounts::default(),
+            ends: Ended::default(),
+            deaths: Deaths::default(),
+            lost: 0,
+            park: parker(&wakers, 0, &settings),
+            team: Team::new(&wakers),
+            wakers,
+            settings,
+            gave: false,
+            packet_time: Time::ZERO,
+            rounds: 0,
+            has_processes: room.is_some(),
+            begun: false,
+            looked: Time::ZERO,
+            echo: None,
+            echoes: 0,
+            senders,
+            handlers,
+            ends_asked: EndsAsked::default(),
+            internal: Internal::default(),
+            entries: Vec::with_capacity(BURST),
+            inbox: Vec::with_capacity(MESSAGES),
+        })
+    }
+}
+
+impl Chain {
+    fn new(
+        stage: &Stage,
+        settings: &ClusterSettings,
+        layout: MemoryLayout,
+    ) -> Result<Chain, ExecError> {
+        let keeping = settings.keeping();
+        let of_switch = in_process::switch_with(settings.dispatch, settings.window, keeping);
+        let config = RuntimeConfig {
+            follows: true,
+            event_bytes: 0,
+            ..settings.engine
+        };
+        let switch = Switch::new(stage, config, of_switch);
+        Ok(Chain {
+            switch: switch.map_err(|error| ExecError(error.to_string()))?,
+            relay: settings.relay.map(|make| make(layout.small_frames)),
+            last: Vec::new(),
+        })
+    }
+}
+
+/// The packet memory of a run with so many chains and places of runtimes.
+fn layout_for(chains: usize, most: u32, settings: &ClusterSettings) -> MemoryLayout {
+    let (small, large) = in_process::frames(most);
+    let kept = in_process::frames_kept(chains as u32, settings.keeping());
+    MemoryLayout {
+        small_frames: settings.memory.small_frames + small + kept.0,
+        large_frames: settings.memory.large_frames + large + kept.1,
+        ..settings.memory
+    }
+}
+
+/// The frames of the packet memory, which is in the room where there is one.
+fn pool(
+    layout: MemoryLayout,
+    room: Option<&SharedRoom>,
+    settings: &ClusterSettings,
+) -> Result<FramePool, ExecError> {
+    let memory = match room {
+        Some(room) => Arc::clone(room.memory()),
+        None => PacketMemory::new(layout, settings.engine.advise),
+    };
+    FramePool::new(memory).ok_or_else(|| ExecError("packet memory was taken twice".to_owned()))
+}
+
+/// The ends of the command channels.
+type CommandEnds = (Vec<CommandSender>, Vec<Option<CommandHandler>>);
+
+/// A command channel for each place; of one that has a relay the relay's.
+fn command_channels(members: &[Member]) -> Result<CommandEnds, ExecError> {
+    let (mut senders, mut handlers) = (Vec::new(), Vec::new());
+    for member in members {
+        let (sender, handler) = CommandHandler::new(false)
+            .map_err(|error| ExecError(format!("can't make a command channel: {error}")))?;
+        handler.set_open(false);
+        senders.push(match &member.site {
+            Site::Process(home) => home.command_sender(),
+            Site::Thread { far: Some(far), .. } => far.command_sender(),
+            Site::Thread { far: None, .. } => sender,
+        });
+        handlers.push(Some(handler));
+    }
+    Ok((senders, handlers))
+}
+
+/// Parks the thread at `place`.
+pub(super) fn parker(wakers: &Wakers, place: usize, settings: &ClusterSettings) -> Parker {
+    let policy = match settings.wakeful {
+        true => NEVER_PARK,
+        false => IdlePolicy::default(),
+    };
+    Parker::new(wakers, place, policy)
+}
