@@ -30,6 +30,8 @@
 //! between two stages.
 
 mod counts;
+mod give;
+mod hear;
 mod ports;
 mod seen;
 mod tenant;
@@ -39,14 +41,13 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use weir_packet::{Frame, FrameKind, PacketMemory, SaidMeta};
+use weir_packet::{Frame, FrameKind, PacketMemory};
 
 pub use counts::{BorderCounts, BorderSettings, Offence};
 pub use ports::{BorderInput, BorderOutput, SharedBorder, ports};
 pub use tenant::{DONE, PLACES as BORDER_PLACES, RingPlaces, STATUS_WORDS, Tenant, tenant_layout};
 
 use seen::Seen;
-use tenant::Slot;
 use untold::Untold;
 
 /// Packets and notices that may be between the two sides.
@@ -100,7 +101,7 @@ pub struct Border {
     settings: BorderSettings,
     exits: [bool; 256],
     memory: Arc<PacketMemory>,
-    tenant: Option<Tenant>,
+    tenant: Option<Box<Tenant>>,
     /// It is at work.
     ready: bool,
     /// It is not started any more.
@@ -185,7 +186,7 @@ impl Border {
         self.ready = false;
         self.lent.clear();
         self.untold.clear();
-        self.tenant = Some(tenant);
+        self.tenant = Some(Box::new(tenant));
     }
 
     /// The process is ready.
@@ -193,40 +194,11 @@ impl Border {
         if self.tenant.is_none() || std::mem::replace(&mut self.ready, true) {
             return;
         }
-        // A successor does not inherit the debt of its predecessor, but not all is forgiven: one
-        // that
-        // dies again and again would have others wait for ever.
+        // A successor does not inherit its predecessor's debt, but gets little credit: one that dies
+        // again and again would have others wait for ever.
         self.credit = self.credit.max(self.settings.most_wait.min(ANEW));
         (self.since, self.held, self.progress) = (None, None, None);
         self.tell();
-    }
-
-    /// Tells it what notices said, as far as there is room.
-    fn tell(&mut self) {
-        if !self.ready || self.untold.is_empty() {
-            return;
-        }
-        let Some(tenant) = &mut self.tenant else {
-            return;
-        };
-        while self.lent.len() < MOST_LENT
-            && let Some((meta, room, bytes)) = self.untold.first()
-        {
-            match tenant.has_room(room, true) {
-                Ok(true) => {}
-                Ok(false) => break,
-                Err(offence) => return self.expel_for(offence),
-            }
-            let id = TOLD + self.told;
-            if let Some(number) = tenant.lend(meta, room, bytes, id) {
-                tenant.disown(number);
-                self.lent.push_back((id, number));
-                self.counts.told_bytes += bytes.len() as u64;
-            }
-            self.told += 1;
-            self.untold.drop_first();
-        }
-        tenant.publish();
     }
 
     /// The process is over, or is not heard any further: what it had is
@@ -358,136 +330,6 @@ impl Border {
         pool.give_all(&mut self.home);
     }
 
-    /// Takes frames, in order, as far as there is room or nobody may wait any
-    /// longer: how many.
-    pub fn give(&mut self, frames: &mut Vec<Frame>, now: Instant) -> usize {
-        let offered = frames.len();
-        self.mind(now);
-        self.tell();
-        let memory = Arc::clone(&self.memory);
-        frames.reverse();
-        while let Some(frame) = frames.pop() {
-            if let Err(frame) = self.give_one(&memory, frame, now) {
-                frames.push(frame);
-                break;
-            }
-        }
-        frames.reverse();
-        if let (Some(tenant), true) = (&mut self.tenant, self.waiting > 0) {
-            tenant.publish();
-        }
-        offered - frames.len()
-    }
-
-    fn give_one(&mut self, memory: &PacketMemory, frame: Frame, now: Instant) -> Result<(), Frame> {
-        let meta = memory.meta(&frame);
-        let is_notice = meta.kind.is_notice();
-        let is_packet = meta.kind == FrameKind::Packet;
-        if self.window.len() >= WINDOW {
-            // If the first packet can be taken, nobody waits for the tenant.
-            let theirs = self.window.front().is_some_and(|e| e.with.is_some());
-            if theirs && !self.may_wait(now) {
-                self.disown();
-            }
-            return Err(frame);
-        }
-        let mine = is_notice || is_packet && self.settings.stage.contains(&meta.next);
-        if !mine {
-            self.counts.came += u64::from(is_packet);
-            self.put(frame, None, is_notice);
-            return Ok(());
-        }
-        if is_packet && !self.ready {
-            let waits = self.settings.waits_for_start && !self.gone;
-            if waits && self.may_wait(now) {
-                return Err(frame);
-            }
-            self.counts.came += 1;
-            self.counts.gone += 1;
-            self.home.push(frame);
-            return Ok(());
-        }
-        let room = memory.room(&frame);
-        if is_notice && (!self.ready || !self.untold.is_empty()) {
-            // With nobody there, the one that takes its place is told what
-            // notices say when it is started.
-            if self.tenant.is_some() {
-                let (meta, bytes) = memory.read(&frame);
-                if !self.untold.add(meta, room, bytes) {
-                    self.expel_for(Offence::Stalled);
-                }
-            }
-            self.put(frame, None, true);
-            return Ok(());
-        }
-        let has_room = match &mut self.tenant {
-            Some(tenant) if self.untold.is_empty() && self.lent.len() < MOST_LENT => {
-                tenant.has_room(room, is_notice)
-            }
-            _ => Ok(false),
-        };
-        match has_room {
-            Ok(true) => {}
-            Err(offence) => {
-                self.expel_for(offence);
-                return Err(frame);
-            }
-            Ok(false) if self.may_wait(now) => return Err(frame),
-            Ok(false) if is_notice => {
-                self.expel_for(Offence::Stalled);
-                return Err(frame);
-            }
-            Ok(false) => {
-                self.counts.came += 1;
-                self.counts.stalled += 1;
-                self.home.push(frame);
-                return Ok(());
-            }
-        }
-        let seq = self.first + self.window.len() as u64;
-        let (meta, bytes) = memory.read(&frame);
-        let Some(tenant) = &mut self.tenant else {
-            return Err(frame);
-        };
-        let Some(number) = tenant.lend(meta, room, bytes, seq) else {
-            // It does not fit: that can't be, of frames of equal sizes.
-            self.counts.came += u64::from(is_packet);
-            self.counts.stalled += u64::from(is_packet);
-            self.home.push(frame);
-            return Ok(());
-        };
-        if is_packet {
-            self.seen.note(meta);
-            self.counts.came += 1;
-            self.counts.lent += 1;
-            self.may_make = (self.may_make + MADE).min(MOST_MADE);
-        } else {
-            self.counts.told_bytes += bytes.len() as u64;
-        }
-        self.since = None;
-        self.lent.push_back((seq, number));
-        self.put(frame, Some(number), is_notice);
-        Ok(())
-    }
-
-    fn put(&mut self, frame: Frame, with: Option<u32>, is_notice: bool) {
-        self.waiting += usize::from(with.is_some());
-        self.window.push_back(Entry {
-            frame: Some(frame),
-            with,
-            is_notice,
-        });
-    }
-
-    /// True if others may wait for the tenant, who do so from now on.
-    fn may_wait(&mut self, now: Instant) -> bool {
-        if let Some(before) = self.since.replace(now) {
-            let waited = now.saturating_duration_since(before);
-            self.credit = self.credit.saturating_sub(waited);
-        }
-        !self.credit.is_zero()
-    }
-
     /// Counts how long something has been waiting behind what the tenant has at
     /// the front, and sees to it that it does not for longer than the tenant's
     /// credit lasts. Called often.
@@ -528,7 +370,12 @@ impl Border {
     /// go on, and what becomes of them at the tenant's is of no interest.
     fn disown(&mut self) {
         self.held = None;
-        let Some(tenant) = &mut self.tenant else {
+        let tenant = self.tenant.as_mut();
+        let Some(tenant) = self
+            .counts
+            .internal
+            .expect(tenant, "a tenant has the front")
+        else {
             return;
         };
         for entry in &mut self.window {
@@ -544,202 +391,6 @@ impl Border {
                 self.home.push(frame);
             }
         }
-    }
-
-    /// Looks at what the tenant gave back. Called often: it costs little where
-    /// there is nothing.
-    pub fn hear(&mut self) {
-        let [mut from, mut home] = std::mem::take(&mut self.numbers);
-        if let Err(offence) = self.heard(&mut from, &mut home) {
-            self.expel_for(offence);
-        }
-        from.clear();
-        home.clear();
-        self.numbers = [from, home];
-        if let Some(tenant) = &mut self.tenant {
-            tenant.supply();
-        }
-        self.tell();
-        self.finish();
-    }
-
-    fn heard(&mut self, from: &mut Vec<u32>, home: &mut Vec<u32>) -> Result<(), Offence> {
-        let memory = Arc::clone(&self.memory);
-        let Some(tenant) = &mut self.tenant else {
-            return Ok(());
-        };
-        let done = tenant.hear(from, home)?;
-        for &descriptor in from.iter() {
-            let Some(tenant) = &mut self.tenant else {
-                break;
-            };
-            match tenant.named(descriptor)? {
-                (number, Slot::Disowned(_)) if !self.settings.makes || !tenant.made(number) => {
-                    tenant.take_back(number);
-                    self.earn();
-                }
-                // The frame of a packet that it dropped may hold one that it made
-                // before its word on the drop was looked at.
-                (number, Slot::Lent(seq)) if self.settings.makes && tenant.made(number) => {
-                    self.resolve(seq, true);
-                    self.was_made(number)?;
-                }
-                (number, Slot::Lent(seq)) => self.came_back(&memory, number, seq)?,
-                (number, _) => self.was_made(number)?,
-            }
-        }
-        for &descriptor in home.iter() {
-            let Some(tenant) = &mut self.tenant else {
-                break;
-            };
-            let (number, slot) = tenant.named(descriptor)?;
-            tenant.take_back(number);
-            match slot {
-                Slot::Lent(seq) => self.resolve(seq, false),
-                Slot::Disowned(_) => self.earn(),
-                Slot::Spare | Slot::Free => {}
-            }
-        }
-        for _ in 0..done.unwrap_or(0) {
-            let Some((seq, number)) = self.lent.pop_front() else {
-                break;
-            };
-            if let Some(tenant) = &mut self.tenant
-                && tenant.leave_disowned(number, seq)
-            {
-                self.earn();
-                continue;
-            }
-            // Not given back by now: its frame is one to make packets of.
-            self.resolve(seq, true);
-        }
-        Ok(())
-    }
-
-    fn entry(&mut self, seq: u64) -> Option<&mut Entry> {
-        let place = seq.checked_sub(self.first)?;
-        let entry = self.window.get_mut(usize::try_from(place).ok()?)?;
-        entry.with.is_some().then_some(entry)
-    }
-
-    /// The tenant is done with an entry: a packet that it did not give back is
-    /// dropped. With `keeps` it still has the frame.
-    fn resolve(&mut self, seq: u64, keeps: bool) {
-        let Some(entry) = self.entry(seq) else { return };
-        let number = entry.with.take();
-        if !entry.is_notice
-            && let Some(frame) = entry.frame.take()
-        {
-            self.counts.dropped += 1;
-            self.home.push(frame);
-        }
-        if let (true, Some(number), Some(tenant)) = (keeps, number, &mut self.tenant) {
-            tenant.leave(number);
-        }
-        self.moved();
-    }
-
-    /// The tenant is done with one: something moves.
-    fn moved(&mut self) {
-        self.waiting = self.waiting.saturating_sub(1);
-        self.earn();
-    }
-
-    fn earn(&mut self) {
-        self.progress = None;
-        self.credit = (self.credit + EARNED).min(self.settings.most_wait);
-    }
-
-    /// An entry came back in the tenant's frame `number`.
-    fn came_back(&mut self, memory: &PacketMemory, number: u32, seq: u64) -> Result<(), Offence> {
-        let checked = self.check(memory, number, seq);
-        if let Some(tenant) = &mut self.tenant {
-            tenant.take_back(number);
-        }
-        let Some(entry) = self.entry(seq) else {
-            return Err(Offence::NotLent);
-        };
-        entry.with = None;
-        if checked.is_err()
-            && let Some(frame) = entry.frame.take()
-        {
-            self.home.push(frame);
-            self.counts.refused += 1;
-        }
-        self.last = self.last.max(seq + 1);
-        self.moved();
-        checked
-    }
-
-    /// Takes over of a packet what the tenant may change of it.
-    fn check(&mut self, memory: &PacketMemory, number: u32, seq: u64) -> Result<(), Offence> {
-        let place = seq.checked_sub(self.first).map(usize::try_from);
-        let entry = place.and_then(|place| self.window.get_mut(place.ok()?));
-        let (Some(entry), Some(tenant)) = (entry, &self.tenant) else {
-            return Err(Offence::NotLent);
-        };
-        let Some(frame) = entry.frame.as_mut().filter(|_| !entry.is_notice) else {
-            return Ok(());
-        };
-        let said = SaidMeta::read(&tenant.meta(number));
-        if !self.exits[usize::from(said.next)] {
-            return Err(Offence::BadNext);
-        }
-        let (meta, room) = memory.split_mut(frame);
-        if self.settings.writes {
-            let (start, len) = (usize::from(said.start), said.len as usize);
-            let end = start.checked_add(len);
-            let bytes = end.and_then(|end| room.get_mut(start..end));
-            let bytes = bytes.ok_or(Offence::BadRange)?;
-            if !tenant.copy(number, start, bytes) {
-                return Err(Offence::BadRange);
-            }
-            let grown = i64::from(said.len) - i64::from(meta.len);
-            let wire = i64::from(meta.wire_len) + grown;
-            meta.wire_len = u32::try_from(wire).unwrap_or(said.len).max(said.len);
-            (meta.start, meta.len) = (said.start, said.len);
-        }
-        meta.next = said.next;
-        Ok(())
-    }
-
-    /// The tenant made a packet, in the frame `number`.
-    fn was_made(&mut self, number: u32) -> Result<(), Offence> {
-        let Some(tenant) = &mut self.tenant else {
-            return Ok(());
-        };
-        let said = SaidMeta::read(&tenant.meta(number));
-        if !self.settings.makes || !self.seen.knows(&said) {
-            return Err(Offence::BadMade);
-        }
-        let (start, len) = (usize::from(said.start), said.len as usize);
-        if start + len > tenant.room_of(number) {
-            return Err(Offence::BadRange);
-        }
-        let mut frame = match self.fresh.pop() {
-            Some(frame) if self.may_make > 0 => frame,
-            frame => {
-                self.fresh.extend(frame);
-                self.counts.made_too_many += 1;
-                tenant.take_back(number);
-                return Ok(());
-            }
-        };
-        let (meta, room) = self.memory.split_mut(&mut frame);
-        let bytes = room.get_mut(start..start + len);
-        let copied = bytes.is_some_and(|bytes| tenant.copy(number, start, bytes));
-        tenant.take_back(number);
-        if !copied {
-            // One in a large frame: there are none for what is made.
-            self.fresh.push(frame);
-            self.counts.made_too_many += 1;
-            return Ok(());
-        }
-        *meta = self.seen.meta(&said);
-        self.may_make -= 1;
-        self.counts.made += 1;
-        self.made.push_back((self.last, frame));
-        Ok(())
     }
 
     /// Moves up to `max` packets that are done, in order, to the end of `into`.

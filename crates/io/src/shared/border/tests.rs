@@ -503,7 +503,7 @@ proptest! {
             border.settle(&mut pool);
             prop_assert_eq!(pool.outstanding(), border.frames());
             let counts = border.counts();
-            let with = border.tenant.as_ref().map_or(0, Tenant::has);
+            let with = border.tenant.as_deref().map_or(0, Tenant::has);
             prop_assert!(with <= 2_066);
             let ended = counts.went - counts.made + counts.dropped + counts.stalled + counts.gone + counts.refused + counts.died;
             prop_assert!(ended <= counts.came);
