@@ -5,7 +5,7 @@ use std::time::Instant;
 
 use weir_packet::{Frame, FrameKind, PacketMemory};
 
-use super::{Border, Entry, MADE, MOST_LENT, MOST_MADE, Offence, TOLD, WINDOW};
+use super::{Border, Entry, MADE, MOST_LENT, MOST_MADE, NOTICE_IDS, Offence, WINDOW};
 
 impl Border {
     /// Takes frames, in order, as far as there is room or nobody may wait any
@@ -13,7 +13,7 @@ impl Border {
     pub fn give(&mut self, frames: &mut Vec<Frame>, now: Instant) -> usize {
         let offered = frames.len();
         self.mind(now);
-        self.tell();
+        self.lend_pending();
         let memory = Arc::clone(&self.memory);
         frames.reverse();
         while let Some(frame) = frames.pop() {
@@ -48,8 +48,8 @@ impl Border {
         if is_packet && !self.ready {
             return self.give_before_start(frame, now);
         }
-        if is_notice && (!self.ready || !self.untold.is_empty()) {
-            self.tell_later(memory, frame);
+        if is_notice && (!self.ready || !self.pending.is_empty()) {
+            self.put_pending(memory, frame);
             return Ok(());
         }
         match self.has_room(memory.room(&frame), is_notice) {
@@ -70,7 +70,7 @@ impl Border {
     fn window_full(&mut self, now: Instant) {
         let theirs = self.window.front().is_some_and(|e| e.with.is_some());
         if theirs && !self.may_wait(now) {
-            self.disown();
+            self.abandon();
         }
     }
 
@@ -83,16 +83,16 @@ impl Border {
         }
         self.counts.came += 1;
         self.counts.gone += 1;
-        self.home.push(frame);
+        self.to_pool.push(frame);
         Ok(())
     }
 
     /// Keeps what a notice says for a tenant that is started, or for its turn; the notice goes on.
     /// With nobody there, the successor is told what notices say when it is started.
-    fn tell_later(&mut self, memory: &PacketMemory, frame: Frame) {
+    fn put_pending(&mut self, memory: &PacketMemory, frame: Frame) {
         if self.tenant.is_some() {
             let (meta, bytes) = memory.read(&frame);
-            if !self.untold.add(meta, memory.room(&frame), bytes) {
+            if !self.pending.add(meta, memory.room(&frame), bytes) {
                 self.expel_for(Offence::Stalled);
             }
         }
@@ -102,7 +102,7 @@ impl Border {
     /// True where a frame with `room` bytes for a packet can be lent now.
     fn has_room(&mut self, room: usize, is_notice: bool) -> Result<bool, Offence> {
         match &mut self.tenant {
-            Some(tenant) if self.untold.is_empty() && self.lent.len() < MOST_LENT => {
+            Some(tenant) if self.pending.is_empty() && self.lent.len() < MOST_LENT => {
                 tenant.has_room(room, is_notice)
             }
             _ => Ok(false),
@@ -127,7 +127,7 @@ impl Border {
         }
         self.counts.came += 1;
         self.counts.stalled += 1;
-        self.home.push(frame);
+        self.to_pool.push(frame);
         Ok(())
     }
 
@@ -145,7 +145,7 @@ impl Border {
             .expect(number, "a frame fits where there is room")
         else {
             self.counts.stalled += u64::from(!is_notice);
-            self.home.push(frame);
+            self.to_pool.push(frame);
             return;
         };
         if is_notice {
@@ -179,29 +179,29 @@ impl Border {
     }
 
     /// Tells it what notices said, as far as there is room.
-    pub(super) fn tell(&mut self) {
-        if !self.ready || self.untold.is_empty() {
+    pub(super) fn lend_pending(&mut self) {
+        if !self.ready || self.pending.is_empty() {
             return;
         }
         let Some(tenant) = &mut self.tenant else {
             return;
         };
         while self.lent.len() < MOST_LENT
-            && let Some((meta, room, bytes)) = self.untold.first()
+            && let Some((meta, room, bytes)) = self.pending.first()
         {
             match tenant.has_room(room, true) {
                 Ok(true) => {}
                 Ok(false) => break,
                 Err(offence) => return self.expel_for(offence),
             }
-            let id = TOLD + self.told;
+            let id = NOTICE_IDS + self.notices;
             if let Some(number) = tenant.lend(meta, room, bytes, id) {
-                tenant.disown(number);
+                tenant.abandon(number);
                 self.lent.push_back((id, number));
                 self.counts.told_bytes += bytes.len() as u64;
             }
-            self.told += 1;
-            self.untold.drop_first();
+            self.notices += 1;
+            self.pending.drop_first();
         }
         tenant.publish();
     }

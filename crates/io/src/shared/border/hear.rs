@@ -3,19 +3,19 @@
 use weir_packet::SaidMeta;
 
 use super::tenant::{Slot, Tenant};
-use super::{Border, EARNED, Entry, Offence};
+use super::{Border, CREDIT_PER_PACKET, Entry, Offence};
 
 impl Border {
     /// Looks at what the tenant gave back. Called often: it costs little where
     /// there is nothing.
     pub fn hear(&mut self) {
         if let Some(mut tenant) = self.tenant.take() {
-            let [mut from, mut home] = std::mem::take(&mut self.numbers);
-            let heard = self.heard(&mut tenant, &mut from, &mut home);
+            let [mut from, mut freed] = std::mem::take(&mut self.numbers);
+            let taken = self.take_returned(&mut tenant, &mut from, &mut freed);
             from.clear();
-            home.clear();
-            self.numbers = [from, home];
-            match heard {
+            freed.clear();
+            self.numbers = [from, freed];
+            match taken {
                 Ok(()) => {
                     tenant.supply();
                     self.tenant = Some(tenant);
@@ -26,39 +26,39 @@ impl Border {
                 }
             }
         }
-        self.tell();
+        self.lend_pending();
         self.finish();
     }
 
-    fn heard(
+    fn take_returned(
         &mut self,
         tenant: &mut Tenant,
         from: &mut Vec<u32>,
-        home: &mut Vec<u32>,
+        freed: &mut Vec<u32>,
     ) -> Result<(), Offence> {
-        let done = tenant.hear(from, home)?;
+        let done = tenant.hear(from, freed)?;
         for &descriptor in from.iter() {
             match tenant.named(descriptor)? {
-                (number, Slot::Disowned(_)) if !self.settings.makes || !tenant.made(number) => {
+                (number, Slot::Abandoned(_)) if !self.settings.makes || !tenant.made(number) => {
                     tenant.take_back(number);
-                    self.earn();
+                    self.add_credit();
                 }
                 // The frame of a packet that it dropped may hold one that it made
                 // before its word on the drop was looked at.
                 (number, Slot::Lent(seq)) if self.settings.makes && tenant.made(number) => {
                     self.resolve(tenant, seq, true);
-                    self.was_made(tenant, number)?;
+                    self.take_made(tenant, number)?;
                 }
-                (number, Slot::Lent(seq)) => self.came_back(tenant, number, seq)?,
-                (number, _) => self.was_made(tenant, number)?,
+                (number, Slot::Lent(seq)) => self.take_back(tenant, number, seq)?,
+                (number, _) => self.take_made(tenant, number)?,
             }
         }
-        for &descriptor in home.iter() {
+        for &descriptor in freed.iter() {
             let (number, slot) = tenant.named(descriptor)?;
             tenant.take_back(number);
             match slot {
                 Slot::Lent(seq) => self.resolve(tenant, seq, false),
-                Slot::Disowned(_) => self.earn(),
+                Slot::Abandoned(_) => self.add_credit(),
                 Slot::Spare | Slot::Free => {}
             }
         }
@@ -68,8 +68,8 @@ impl Border {
             let Some((seq, number)) = internal.expect(lent, "no more is done than was lent") else {
                 break;
             };
-            if tenant.leave_disowned(number, seq) {
-                self.earn();
+            if tenant.leave_abandoned(number, seq) {
+                self.add_credit();
             } else {
                 // Not given back by now: its frame is one to make packets of.
                 self.resolve(tenant, seq, true);
@@ -93,7 +93,7 @@ impl Border {
             && let Some(frame) = entry.frame.take()
         {
             self.counts.dropped += 1;
-            self.home.push(frame);
+            self.to_pool.push(frame);
         }
         if let (true, Some(number)) = (keeps, number) {
             tenant.leave(number);
@@ -104,16 +104,16 @@ impl Border {
     /// The tenant is done with one: something moves.
     fn moved(&mut self) {
         self.waiting = self.waiting.saturating_sub(1);
-        self.earn();
+        self.add_credit();
     }
 
-    fn earn(&mut self) {
+    fn add_credit(&mut self) {
         self.progress = None;
-        self.credit = (self.credit + EARNED).min(self.settings.most_wait);
+        self.credit = (self.credit + CREDIT_PER_PACKET).min(self.settings.most_wait);
     }
 
     /// An entry came back in the tenant's frame `number`.
-    fn came_back(&mut self, tenant: &mut Tenant, number: u32, seq: u64) -> Result<(), Offence> {
+    fn take_back(&mut self, tenant: &mut Tenant, number: u32, seq: u64) -> Result<(), Offence> {
         let checked = self.check(tenant, number, seq);
         tenant.take_back(number);
         let Some(entry) = self.entry(seq) else {
@@ -123,7 +123,7 @@ impl Border {
         if checked.is_err()
             && let Some(frame) = entry.frame.take()
         {
-            self.home.push(frame);
+            self.to_pool.push(frame);
             self.counts.refused += 1;
         }
         self.last = self.last.max(seq + 1);
@@ -142,7 +142,7 @@ impl Border {
             return Ok(());
         };
         let said = SaidMeta::read(&tenant.meta(number));
-        if !self.exits[usize::from(said.next)] {
+        if !self.exits.contains(said.next) {
             return Err(Offence::BadNext);
         }
         let (meta, room) = self.memory.split_mut(frame);
@@ -164,7 +164,7 @@ impl Border {
     }
 
     /// The tenant made a packet, in the frame `number`.
-    fn was_made(&mut self, tenant: &mut Tenant, number: u32) -> Result<(), Offence> {
+    fn take_made(&mut self, tenant: &mut Tenant, number: u32) -> Result<(), Offence> {
         let said = SaidMeta::read(&tenant.meta(number));
         if !self.settings.makes || !self.seen.knows(&said) {
             return Err(Offence::BadMade);

@@ -3,8 +3,8 @@
 //!
 //! The process, a *tenant*, has a packet memory and rings of its own
 //! ([`Tenant`]) and nothing of the main one. Here, on the main side, each packet
-//! stays in its own frame while a *copy* of it is lent to the tenant. What comes
-//! back is looked at as follows:
+//! stays in its own frame while a *copy* of it is lent to the tenant. Returned
+//! packets are checked:
 //!
 //! - **A number** must name a frame that the tenant has now, by the private
 //!   table here. Given twice, or never lent: an [`Offence`].
@@ -32,37 +32,37 @@
 mod counts;
 mod give;
 mod hear;
+mod pending;
 mod ports;
 mod seen;
 mod tenant;
-mod untold;
 
 use std::collections::VecDeque;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use weir_packet::{Frame, FrameKind, PacketMemory};
+use weir_packet::{ByteSet, Frame, FrameKind, PacketMemory};
 
 pub use counts::{BorderCounts, BorderSettings, Offence};
 pub use ports::{BorderInput, BorderOutput, SharedBorder, ports};
 pub use tenant::{DONE, PLACES as BORDER_PLACES, RingPlaces, STATUS_WORDS, Tenant, tenant_layout};
 
+use pending::PendingNotices;
 use seen::Seen;
-use untold::Untold;
 
 /// Packets and notices that may be between the two sides.
 pub const WINDOW: usize = 1_024;
 /// How long others wait for a tenant at most, and what it begins with.
 pub const MOST_WAIT: Duration = Duration::from_secs(5);
 /// Part of that time that each packet the tenant is done with earns.
-const EARNED: Duration = Duration::from_micros(100);
+const CREDIT_PER_PACKET: Duration = Duration::from_micros(100);
 /// Least time that a successor begins with, of the longest.
-const ANEW: Duration = Duration::from_millis(20);
+const SUCCESSOR_CREDIT: Duration = Duration::from_millis(20);
 /// So long others wait for nothing: to be woken and to be looked after takes
 /// time, too.
 const GRACE: Duration = Duration::from_millis(10);
 /// Numbers from here on are of notices that nobody waits for.
-const TOLD: u64 = 1 << 63;
+const NOTICE_IDS: u64 = 1 << 63;
 /// How long nothing may move while packets are with the tenant.
 pub const STALL: Duration = Duration::from_secs(10);
 /// Most that it may have been lent without a word that it is done with it: more
@@ -99,7 +99,7 @@ struct Held {
 #[derive(Debug)]
 pub struct Border {
     settings: BorderSettings,
-    exits: [bool; 256],
+    exits: ByteSet,
     memory: Arc<PacketMemory>,
     tenant: Option<Box<Tenant>>,
     /// It is at work.
@@ -116,15 +116,15 @@ pub struct Border {
     lent: VecDeque<(u64, u32)>,
     /// Notices that went on, and that it is still to be told of; how many it
     /// was.
-    untold: Untold,
-    told: u64,
+    pending: PendingNotices,
+    notices: u64,
     /// The number behind the last of all that came back.
     last: u64,
     /// Packets that the tenant made, each with the number of the lent packet before which it goes
     /// on.
     made: VecDeque<(u64, Frame)>,
     /// Frames to the pool, and from it.
-    home: Vec<Frame>,
+    to_pool: Vec<Frame>,
     fresh: Vec<Frame>,
     may_make: u32,
     seen: Seen,
@@ -142,13 +142,9 @@ pub struct Border {
 impl Border {
     /// For packets of `memory`; nobody is behind it yet ([`Border::admit`]).
     pub fn new(settings: BorderSettings, memory: &Arc<PacketMemory>) -> Border {
-        let mut exits = [false; 256];
-        for &next in &settings.exits {
-            exits[usize::from(next)] = true;
-        }
         let most = 4 * BORDER_PLACES as usize;
         Border {
-            exits,
+            exits: settings.exits.iter().copied().collect(),
             credit: settings.most_wait,
             settings,
             memory: Arc::clone(memory),
@@ -159,11 +155,11 @@ impl Border {
             first: 0,
             waiting: 0,
             lent: VecDeque::with_capacity(WINDOW),
-            untold: Untold::default(),
-            told: 0,
+            pending: PendingNotices::default(),
+            notices: 0,
             last: 0,
             made: VecDeque::with_capacity(MOST_MADE as usize),
-            home: Vec::with_capacity(WINDOW),
+            to_pool: Vec::with_capacity(WINDOW),
             fresh: Vec::with_capacity(FRESH),
             may_make: 0,
             seen: Seen::default(),
@@ -185,7 +181,7 @@ impl Border {
         self.progress = None;
         self.ready = false;
         self.lent.clear();
-        self.untold.clear();
+        self.pending.clear();
         self.tenant = Some(Box::new(tenant));
     }
 
@@ -196,9 +192,11 @@ impl Border {
         }
         // A successor does not inherit its predecessor's debt, but gets little credit: one that dies
         // again and again would have others wait for ever.
-        self.credit = self.credit.max(self.settings.most_wait.min(ANEW));
+        self.credit = self
+            .credit
+            .max(self.settings.most_wait.min(SUCCESSOR_CREDIT));
         (self.since, self.held, self.progress) = (None, None, None);
-        self.tell();
+        self.lend_pending();
     }
 
     /// The process is over, or is not heard any further: what it had is
@@ -215,13 +213,13 @@ impl Border {
                 && let Some(frame) = entry.frame.take()
             {
                 self.counts.died += 1;
-                self.home.push(frame);
+                self.to_pool.push(frame);
             }
         }
         (self.waiting, self.since, self.held) = (0, None, None);
         self.ready = false;
         self.lent.clear();
-        self.untold.clear();
+        self.pending.clear();
     }
 
     /// The same, for an offence.
@@ -266,7 +264,7 @@ impl Border {
     /// True where all that is lent came back and nothing more will.
     pub fn is_over(&self) -> bool {
         // Its last packets may still make it make a packet.
-        let told = self.lent.is_empty() && self.untold.is_empty();
+        let told = self.lent.is_empty() && self.pending.is_empty();
         self.closing && told && self.window.is_empty() && self.made.is_empty()
     }
 
@@ -285,7 +283,7 @@ impl Border {
     fn finish(&mut self) {
         if self.closing
             && self.waiting == 0
-            && self.untold.is_empty()
+            && self.pending.is_empty()
             && let Some(tenant) = &mut self.tenant
         {
             tenant.finish();
@@ -293,7 +291,7 @@ impl Border {
     }
 
     /// Things that are to be taken, about.
-    fn there(&self) -> usize {
+    fn waiting(&self) -> usize {
         self.made.len() + self.window.len()
     }
 
@@ -306,10 +304,10 @@ impl Border {
         }
     }
 
-    /// Gives frames home, and takes what it needs of the pool's for packets
+    /// Gives frames back, and takes what it needs of the pool's for packets
     /// that the tenant makes.
     pub fn settle(&mut self, pool: &mut weir_packet::FramePool) {
-        pool.give_all(&mut self.home);
+        pool.give_all(&mut self.to_pool);
         if self.settings.makes && self.tenant.is_some() && self.fresh.len() < FRESH / 2 {
             let few = FRESH - self.fresh.len();
             self.fresh.extend((0..few).map_while(|_| pool.take(0).ok()));
@@ -320,14 +318,14 @@ impl Border {
     pub fn clear(&mut self, pool: &mut weir_packet::FramePool) {
         self.give_up();
         for entry in &mut self.window {
-            self.home.extend(entry.frame.take());
+            self.to_pool.extend(entry.frame.take());
         }
         self.first += self.window.len() as u64;
         self.window.clear();
-        self.home
+        self.to_pool
             .extend(self.made.drain(..).map(|(_, frame)| frame));
-        self.home.append(&mut self.fresh);
-        pool.give_all(&mut self.home);
+        self.to_pool.append(&mut self.fresh);
+        pool.give_all(&mut self.to_pool);
     }
 
     /// Counts how long something has been waiting behind what the tenant has at
@@ -362,13 +360,13 @@ impl Border {
             self.credit = self.credit.saturating_sub(waited);
         }
         if self.credit.is_zero() {
-            self.disown();
+            self.abandon();
         }
     }
 
     /// Gives up what the tenant has at the front: packets are dropped, notices
     /// go on, and what becomes of them at the tenant's is of no interest.
-    fn disown(&mut self) {
+    fn abandon(&mut self) {
         self.held = None;
         let tenant = self.tenant.as_mut();
         let Some(tenant) = self
@@ -382,13 +380,13 @@ impl Border {
             let Some(number) = entry.with.take() else {
                 break;
             };
-            tenant.disown(number);
+            tenant.abandon(number);
             self.waiting = self.waiting.saturating_sub(1);
             if !entry.is_notice
                 && let Some(frame) = entry.frame.take()
             {
                 self.counts.stalled += 1;
-                self.home.push(frame);
+                self.to_pool.push(frame);
             }
         }
     }
@@ -420,7 +418,7 @@ impl Border {
     #[cfg(test)]
     fn frames(&self) -> usize {
         let here = self.window.iter().filter(|e| e.frame.is_some()).count();
-        here + self.made.len() + self.home.len() + self.fresh.len()
+        here + self.made.len() + self.to_pool.len() + self.fresh.len()
     }
 }
 

@@ -333,7 +333,7 @@ fn each_offence_is_found() {
         let places = border.tenant.as_ref().unwrap().places();
         if number == 2 || number == 3 {
             // As if it had said where they go.
-            border.exits[3] = true;
+            border.exits.insert(3);
         }
         wrong(&places, &files, &mut tenant, &write);
         let mut out = Vec::new();
@@ -641,7 +641,7 @@ fn captures_wait_for_a_start_by_the_budget() {
     assert_eq!(border.give(&mut frames, now), 1);
     assert_eq!((border.counts().gone, border.credit), (1, Duration::ZERO));
     border.begin();
-    assert_eq!(border.credit, ANEW);
+    assert_eq!(border.credit, SUCCESSOR_CREDIT);
     all_back(&mut pool, &mut border, Vec::new());
 }
 

@@ -1,4 +1,4 @@
-//! What the thread of the ports looks at beside packets.
+//! Duties of the thread of the ports beside packets.
 
 use weir_ctl::command::CommandHandler;
 use weir_io::live::{EndSignals, LiveClock};
