@@ -143,8 +143,6 @@ const TESTS: &[(&str, &str)] = &[
 
 /// Functions that are still to be split. None is added.
 const TO_SPLIT: &[(&str, &str)] = &[
-    ("crates/ctl/src/observe/points.rs", "parse"),
-    ("crates/io/src/shared/border/mod.rs", "give_one"),
     ("crates/protocol/src/switch/gate.rs", "let_out"),
     ("crates/protocol/src/switch/inbox.rs", "runtime_says"),
     ("crates/protocol/src/switch/number.rs", "number"),
@@ -162,11 +160,6 @@ const TO_SPLIT: &[(&str, &str)] = &[
     ("crates/weir/src/driver/pipeline/mod.rs", "start_placed"),
     ("crates/weir/src/driver/pipeline/process/host.rs", "start"),
     ("crates/weir/src/driver/pipeline/wiring.rs", "wire"),
-    ("crates/weir/src/run/live/mod.rs", "drive"),
-    ("crates/weir/src/run/live/owned.rs", "sum_up"),
-    ("crates/weir/src/run/mod.rs", "run_with"),
-    ("crates/weir/src/run/network.rs", "config"),
-    ("crates/weir/src/run/summary.rs", "of"),
 ];
 
 /// Functions that are too long, and entries of the list that are not needed.

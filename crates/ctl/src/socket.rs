@@ -21,7 +21,7 @@ use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType};
 const BACKLOG: i32 = 16;
 /// Most instances of one chain that are told apart by a number.
 const MOST: u32 = 1_000;
-/// How long weir waits for the folder's `flock`: whoever may read the folder can
+/// How long weir waits for the folder's `flock`: any reader of the folder can
 /// hold it for ever.
 const PATIENCE: Duration = Duration::from_secs(2);
 /// How often weir tries to get it.
@@ -192,7 +192,7 @@ impl Socket {
         })
     }
 
-    /// Listens here; `None` where an instance does. What a dead one has left is
+    /// Listens here; `None` where an instance does. The socket of a dead one is
     /// replaced.
     fn take(path: &Path) -> Result<Option<Socket>, SocketError> {
         let shown = path.display();

@@ -12,7 +12,7 @@ use crate::filter::{LABELS, Match, check_number, labels_of, list};
 #[serde(default, deny_unknown_fields, rename_all = "kebab-case")]
 pub struct Settings {
     /// Packets of the first leave by the link `class-1`, of the second by `class-2`, and so on; a
-    /// packet is of the first class that it meets. What is of none leaves by `pass`.
+    /// packet is of the first class that it meets. Packets of none leave by `pass`.
     pub classes: Vec<Match>,
 }
 

@@ -3,5 +3,5 @@
 use weir_nf::Parts;
 
 /// A packet gets longer or shorter by what is put in front of its network header or carried
-/// behind its transport header; whoever does that writes one of the two.
+/// behind its transport header: both are written then.
 pub(crate) const LENGTH: Parts = Parts::LINK.and(Parts::PAYLOAD);

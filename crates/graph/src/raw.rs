@@ -3,7 +3,7 @@
 
 use std::collections::BTreeSet;
 
-use serde_json::json;
+use serde_json::{Value, json};
 
 use crate::diagnostic::{Report, Span};
 use crate::form::{Form as _, Later, Name, Placed};
@@ -33,20 +33,53 @@ pub(crate) enum Form {
 }
 
 impl Form {
-    /// Keys that may stand beside a function's name.
-    const fn beside(self) -> &'static [&'static str] {
+    /// Keys that may stand beside a function's name, each with its description.
+    const fn keys(self) -> &'static [(&'static str, &'static str)] {
         match self {
-            Form::Chain => &["as", "links"],
-            Form::Template => &["as", "links", "when"],
+            Form::Chain => &[
+                ("as", "Name of this instance; the function's if left out."),
+                ("links", "Where its links lead; the next entry if left out."),
+            ],
+            Form::Template => &[
+                ("as", "Its name in this template."),
+                (
+                    "links",
+                    "Where its links lead; the next processor if left out.",
+                ),
+                (
+                    "when",
+                    "It is there only if the setting is given and not false, or has one of these \
+                     values.",
+                ),
+            ],
         }
     }
 
-    /// The same for errors.
-    const fn beside_text(self) -> &'static str {
-        match self {
-            Form::Chain => "`as` and `links`",
-            Form::Template => "`as`, `links` and `when`",
-        }
+    fn has_key(self, name: &str) -> bool {
+        self.keys().iter().any(|(key, _)| *key == name)
+    }
+
+    /// The keys in a sentence.
+    fn keys_text(self) -> String {
+        let mut keys: Vec<String> = self
+            .keys()
+            .iter()
+            .map(|(key, _)| format!("`{key}`"))
+            .collect();
+        let last = keys.pop().unwrap_or_default();
+        format!("{} and {last}", keys.join(", "))
+    }
+
+    /// JSON Schemas of the keys: those given, in the order of the keys, with their descriptions.
+    pub(crate) fn properties(
+        self,
+        schemas: impl IntoIterator<Item = Value>,
+    ) -> impl Iterator<Item = (String, Value)> {
+        let keys = self.keys().iter().zip(schemas);
+        keys.map(|((key, description), mut schema)| {
+            schema["description"] = json!(description);
+            ((*key).to_owned(), schema)
+        })
     }
 }
 
@@ -293,10 +326,9 @@ fn entry(item: &Node, form: Form, report: &mut Report<'_>) -> Option<(RawEntry, 
         let name = read::word(item, what, report)?;
         return Some((bare(name, item.span), None));
     };
-    let beside = form.beside();
     let mut functions = keys
         .iter()
-        .filter(|(key, _)| !beside.contains(&key.text().unwrap_or("")));
+        .filter(|(key, _)| !form.has_key(key.text().unwrap_or("")));
     let Some((key, settings)) = functions.next() else {
         report.error_help(
             item.span,
@@ -318,7 +350,7 @@ fn entry(item: &Node, form: Form, report: &mut Report<'_>) -> Option<(RawEntry, 
                 "settings are indented under `{}:`; beside it are {}; \
                  another function begins with `- `",
                 raw.kind,
-                form.beside_text()
+                form.keys_text()
             ),
         );
     }

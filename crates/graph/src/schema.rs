@@ -5,6 +5,7 @@ use serde_json::{Map, Value, json};
 use weir_nf::host::Kind;
 
 use crate::form::name_schema;
+use crate::raw::Form;
 use crate::template::TemplateDescription;
 use crate::{flows, network, placing, plan_key, ports, raw, selector, threads};
 
@@ -101,25 +102,13 @@ fn entry(name: &str, summary: &str, labels: &[&str], mut settings: Value) -> Val
         .chain(labels)
         .map(|label| ((*label).to_owned(), target.clone()))
         .collect();
+    let beside = [
+        json!({"$ref": "#/$defs/weir-name", "not": {"enum": ["out", "drop", "flows"]}}),
+        json!({"type": "object", "additionalProperties": false, "properties": links}),
+    ];
     let mut properties = Map::new();
     properties.insert(name.to_owned(), settings);
-    properties.insert(
-        "as".to_owned(),
-        json!({
-            "$ref": "#/$defs/weir-name",
-            "description": "Name of this instance; the function's if left out.",
-            "not": {"enum": ["out", "drop", "flows"]},
-        }),
-    );
-    properties.insert(
-        "links".to_owned(),
-        json!({
-            "description": "Where its links lead; the next entry if left out.",
-            "type": "object",
-            "additionalProperties": false,
-            "properties": links,
-        }),
-    );
+    properties.extend(Form::Chain.properties(beside));
     json!({
         "type": "object",
         "required": [name],

@@ -1,4 +1,4 @@
-//! `threads:` — the cores of a run's threads, whether they sleep, and whom they go before.
+//! `threads:` — cores, sleep and priority of a run's threads.
 
 use core::fmt;
 

@@ -105,9 +105,9 @@ impl Causes {
 
     /// Notes one of `packet`; false where it has had its share of `most`.
     fn note(&mut self, packet: u8, most: usize) -> bool {
-        let Some(asked) = self.asked.get_mut(usize::from(packet)) else {
-            return false;
-        };
+        let asked = self.asked.get_mut(usize::from(packet));
+        debug_assert!(asked.is_some(), "a packet of a burst");
+        let Some(asked) = asked else { return false };
         if usize::from(*asked) >= most / BURST || self.packets.len() >= most {
             return false;
         }

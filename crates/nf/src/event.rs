@@ -385,9 +385,9 @@ impl Event<'_> {
 impl OfBursts {
     /// Notes a line; false where it is too much for its packet.
     fn note(&mut self, cause: u8, len: usize, end: usize) -> bool {
-        let Some(spent) = self.spent.get_mut(usize::from(cause)) else {
-            return false;
-        };
+        let spent = self.spent.get_mut(usize::from(cause));
+        debug_assert!(spent.is_some(), "a packet of a burst");
+        let Some(spent) = spent else { return false };
         let sum = spent.saturating_add(len as u32);
         if sum > self.share || self.lines.len() >= LINES {
             return false;

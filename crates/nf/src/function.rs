@@ -482,7 +482,7 @@ pub struct Owned {
     pub side: Option<Side>,
 }
 
-/// Fate of a packet.
+/// Disposition of a packet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Verdict {
     /// On, by the first link.

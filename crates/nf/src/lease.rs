@@ -1,6 +1,6 @@
 //! Leased resources: port blocks of NAT pools.
 //!
-//! A pool's ports belong to whoever grants blocks of them: the engine itself
+//! A pool's ports belong to the party that grants blocks of them: the engine itself
 //! where it is alone, else the home switch. A runtime hands out single ports
 //! of the blocks it holds. The state of a flow keeps a [`PortLease`], a
 //! number, and the end of the flow gives it back. Under a switch the flow may
@@ -69,8 +69,8 @@ struct Bitmap {
 }
 
 /// A place that goes round all ports: through the words, then on to their next
-/// bits. So a port rests as long as it can before it is used again: whoever was
-/// talked to may remember the last connection from it for a while.
+/// bits. So a port rests as long as it can before it is used again: its
+/// last peer may remember the last connection from it for a while.
 #[derive(Clone, Copy, Debug)]
 struct Cursor {
     word: usize,

@@ -5,7 +5,7 @@ use core::fmt;
 use crate::{PoolId, PoolSpec};
 
 /// Texts that settings name: rule files and the like. Functions open no files
-/// themselves; whoever loads the chain does.
+/// themselves; the loader of the chain does.
 pub trait Sources {
     /// The text called `name`, as written in the chain file.
     ///

@@ -61,8 +61,8 @@ impl Fields<'_> {
 }
 
 /// The fields of the headers that one parse found, from the link header to
-/// the transport's; of the innermost packet, where a tunnel was opened. What
-/// the frame does not hold is left out.
+/// the transport's; of the innermost packet, where a tunnel was opened. Fields that
+/// the frame does not hold are left out.
 pub fn header_fields(bytes: &[u8], headers: &Headers) -> Vec<HeaderField> {
     let mut fields = Fields {
         bytes,

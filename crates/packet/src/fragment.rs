@@ -10,7 +10,7 @@ use crate::read::{be8, be16, be32, chunk};
 
 /// The fragments of one datagram.
 ///
-/// Later fragments have no ports; whoever keeps flows remembers under this key which flow the
+/// Later fragments have no ports; a flow table remembers under this key which flow the
 /// first fragment belongs to. IPv4's key has the protocol (RFC 791 section 3.2), IPv6's has
 /// not (RFC 8200 section 4.5), since later fragments need not repeat it.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Default)]

@@ -12,8 +12,8 @@ pub const HEADROOM: usize = 128;
 /// The right to use one frame of a packet memory.
 ///
 /// It is an offset (in lines of 64 bytes), so that processes which map the
-/// memory at other addresses agree on it, and it can't be copied: whoever
-/// holds it is the owner. Giving it back to a [`crate::FramePool`] is the
+/// memory at other addresses agree on it, and it can't be copied: its
+/// holder is the owner. Giving it back to a [`crate::FramePool`] is the
 /// holder's duty; the pool's `outstanding` count shows what was forgotten.
 #[derive(Debug, PartialEq, Eq)]
 #[must_use = "a frame that is not given back to its pool is leaked"]
@@ -81,7 +81,7 @@ pub mod frame_flags {
     pub const REPEATED: u8 = 128;
 }
 
-/// Fate of a packet that a switch sent to a runtime, or content of a frame beside it. Everything
+/// Disposition of a packet that a switch sent to a runtime, or content of a frame beside it. Everything
 /// that a packet causes comes back to the
 /// switch with its unit, view and clock: side frames first ([`Disposition::Emitted`],
 /// [`Disposition::Notes`]), then the packet's own frame.
@@ -218,7 +218,7 @@ pub struct FrameMeta {
     /// Link type as its capture file names it (`LINKTYPE_*` of the tcpdump.org
     /// registry); 0 where only `link` says it.
     pub dlt: u16,
-    /// Fate of the packet.
+    /// Disposition of the packet.
     pub disposition: Disposition,
     /// Next processor between the stages of a plan: 0 leaves the chain, else the number of a
     /// processor in the plan, from 1.

@@ -88,7 +88,7 @@ impl IcmpViewMut<'_> {
     }
 }
 
-/// An ICMP header as values. What follows it (echo data, the quoted packet) is not part of it.
+/// An ICMP header as values, without the body (echo data, the quoted packet).
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum IcmpRepr {
     /// An echo request or reply.

@@ -75,7 +75,7 @@ impl Icmpv6ViewMut<'_> {
     }
 }
 
-/// An ICMPv6 header as values. What follows it is not part of it.
+/// An ICMPv6 header as values, without the body.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Icmpv6Repr {
     /// An echo request or reply.

@@ -10,7 +10,7 @@ use std::panic::Location;
 /// keep the place where it was met first, and go on with the defined fallback of
 /// the caller. The simulator and the report of a run treat a count above zero as
 /// a failure.
-#[derive(Clone, Copy, Default)]
+#[derive(Clone, Copy, Default, PartialEq, Eq)]
 pub struct Internal {
     count: u64,
     first: Option<&'static Location<'static>>,

@@ -42,9 +42,9 @@ impl Ledger {
     /// The frame was given back by `holder`; false where it was in a pool
     /// already.
     pub(crate) fn give(&self, number: u32, holder: Holder) -> bool {
-        let Some(word) = self.words.get(number as usize) else {
-            return true;
-        };
+        let word = self.words.get(number as usize);
+        debug_assert!(word.is_some(), "a frame has a word");
+        let Some(word) = word else { return true };
         let before = word.swap(u32::from(holder), Ordering::Relaxed);
         if before & OUT != 0 {
             return true;

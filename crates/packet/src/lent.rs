@@ -10,7 +10,7 @@ use crate::memory::{FramePool, PacketMemory};
 /// offsets in the packet memory.
 ///
 /// A frame that is lent is nobody's in the program: no reference to its bytes
-/// can be had, so whoever has it may write them. It comes back once, and only
+/// can be had, so its holder may write them. It comes back once, and only
 /// if it was lent: an offset from outside that makes no sense gives `None`,
 /// never a second owner of a frame. Frames that are lent when this is dropped
 /// are lost to their pool.

@@ -1,5 +1,5 @@
 //! A mapping that several processes have, with a table of the member that each
-//! frame in it belongs to. Who may change the table when is said in the module
+//! frame in it belongs to. The rules for changing the table are in the module
 //! `members`.
 
 use core::fmt::Debug;

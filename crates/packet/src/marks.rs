@@ -1,10 +1,10 @@
 //! Marks on frames whose packets several stages work on at the same time.
 //!
 //! One word per frame of the packet memory, by the frame's number, beside the
-//! frames: a branch marks a packet while another thread owns its frame. Who
-//! branches says which marks are to come ([`Marks::expect`]) before it hands
+//! frames: a branch marks a packet while another thread owns its frame. The
+//! branching port says which marks are to come ([`Marks::expect`]) before it hands
 //! the frame on; each branch adds its mark when it is done with its copy
-//! ([`Marks::mark`]); whoever waits for them all looks at the word
+//! ([`Marks::mark`]); the sync port looks at the word
 //! ([`Marks::of`]) and resets it ([`Marks::reset`]).
 //!
 //! The marks are a set, one bit per branch, so that it is known which are

@@ -17,7 +17,7 @@
 //! ring's: it has one reader and one writer, and what the reader wrote (the
 //! table) it wrote before it gave the place in the ring back. Processes that
 //! share a memory are one program that keeps to this; one that is not trusted
-//! gets no such memory. What each range of bytes is, is said once by the
+//! gets no such memory. The ranges of bytes are fixed by the
 //! layout, to which the mapping's length is held.
 
 use core::sync::atomic::{AtomicU8, Ordering};
@@ -176,8 +176,8 @@ impl PacketMemory {
     ///
     /// # Safety
     ///
-    /// The process of member `dead` is over, and no other has its member. What is
-    /// named is in the ring from `from` to it.
+    /// The process of member `dead` is over, and no other has its member. `in_ring` names
+    /// frames in the ring from `from` to it.
     pub unsafe fn hand_over_again(&self, dead: MemberId, from: MemberId, in_ring: &[u32]) {
         let Some(shared) = self.shared() else { return };
         for &descriptor in in_ring {

@@ -653,8 +653,8 @@ impl FramePool {
     }
 
     /// True where less than half of the frames of this one's size, among those
-    /// that the pool began with and has not set aside, are free. Who keeps frames for later keeps
-    /// none then: packets that wait must leave room for those they wait for.
+    /// that the pool began with and has not set aside, are free. Callers keep no frames for
+    /// later then: waiting packets must leave room for those they wait for.
     pub fn is_scarce(&self, frame: &Frame) -> bool {
         let (free, all) = self.free_like(frame);
         free < all / 2
@@ -680,7 +680,7 @@ impl FramePool {
     }
 
     /// Frames that are out of the pool now: 0 at the end of a clean run. Of a
-    /// share, those that it has fewer than it began with, whoever has them:
+    /// share, those that it has fewer than it began with, wherever they are:
     /// [`FramePool::outstanding_of`] all shares is what is out.
     pub fn outstanding(&self) -> usize {
         self.quota_of_all().saturating_sub(self.available())

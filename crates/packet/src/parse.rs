@@ -14,8 +14,8 @@ pub use crate::walk::{Depth, ParseOptions};
 /// Reads the headers of one frame.
 ///
 /// A frame that the capture cut inside the transport payload is fine
-/// ([`HeaderFlags::CUT`]); one that is cut inside a header is not. What is not IP is not
-/// malformed: it has no IP flag.
+/// ([`HeaderFlags::CUT`]); one that is cut inside a header is not. Other protocols than IP
+/// are not malformed: they have no IP flag.
 ///
 /// # Errors
 ///

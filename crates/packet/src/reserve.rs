@@ -1,5 +1,5 @@
 //! The reserve that the pools of one memory share: batches of free frames, in
-//! no pool, for whoever runs out.
+//! no pool, for a pool that runs out.
 //!
 //! A stack of batches, each a list of frames; both are lists of frame numbers
 //! in two arrays, so nothing is allocated. A whole batch is pushed or taken by

@@ -1,7 +1,7 @@
 //! Free frames of one packet memory, in the pools of several threads.
 //!
 //! A packet's frame goes out with the packet and comes back with it, so that
-//! changes no balance. What a function emits, notes, and packets whose outputs
+//! changes no balance. Emitted packets, notes, and packets whose outputs
 //! travel as messages are frames of one thread's pool that end in another's.
 //! The memory's reserve makes up for it, batch by batch and without a lock: a
 //! thread that runs short takes from it, one that has too many gives to it, and

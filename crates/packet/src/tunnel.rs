@@ -62,7 +62,7 @@ impl Walk<'_> {
         }
     }
 
-    /// GTP-U (3GPP TS 29.281 section 5.1). What is no user's packet has no flow of its own.
+    /// GTP-U (3GPP TS 29.281 section 5.1). Messages that carry no user's packet have no flow of their own.
     fn gtp(&mut self, at: usize) -> Result<Layer, Malformed> {
         const VERSION_1: u8 = 0b0011_0000;
         const OPTIONS: u8 = 0b0000_0111;

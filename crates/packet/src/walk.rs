@@ -282,7 +282,7 @@ impl<'a> Walk<'a> {
         }
     }
 
-    /// Skips the label stack. What follows has no type field: IP shows by its version, an
+    /// Skips the label stack. The next header has no type field: IP shows by its version, an
     /// Ethernet pseudowire by its control word (RFC 4385) or by a known EtherType.
     fn mpls(&mut self, mut at: usize) -> Result<Layer, Malformed> {
         let bytes = self.visible();

@@ -33,7 +33,7 @@ views! {
     WeirView, WeirViewMut [52] or WeirTruncated, checked by check;
     /// Version of the header.
     version / set_version: u8 = 0;
-    /// Fate of the packet ([`Disposition`]).
+    /// Its [`Disposition`].
     disposition / set_disposition: u8 = 1;
     /// Side of the ingress port ([`Side`]).
     side / set_side: u8 = 2;
@@ -66,7 +66,7 @@ views! {
 /// A header of weir's as values.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct WeirRepr {
-    /// Fate of the packet.
+    /// Disposition of the packet.
     pub disposition: Disposition,
     /// Side of the ingress port.
     pub side: Side,

@@ -17,8 +17,8 @@ use crate::{Router, bits};
 const ANNOUNCED: usize = 256;
 
 impl Router {
-    /// Begins: asks the links whether somebody has one of its addresses. What it
-    /// has to tell them follows from [`Router::tick`]; frames wait in
+    /// Begins: asks the links whether another host has one of its addresses.
+    /// Announcements follow from [`Router::tick`]; frames wait in
     /// [`Router::output`].
     pub fn begin(&mut self, now: Time, pool: &mut FramePool) {
         self.claims.begin(now);

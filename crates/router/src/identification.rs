@@ -9,7 +9,7 @@ use crate::neighbours::fold;
 /// what others are sent.
 const COUNTERS: usize = 64;
 
-/// The next identifications, by whom the datagrams are for.
+/// The next identifications, by a hash of the receiver.
 #[derive(Debug)]
 pub(crate) struct Identifications {
     seed: u64,
@@ -31,12 +31,8 @@ impl Identifications {
             self.seed ^ u64::from(u32::from(host)),
             0xd6e8_feb8_6659_fd93,
         );
-        match self.next.get_mut(hash as usize % COUNTERS) {
-            Some(next) => {
-                *next = next.wrapping_add(1);
-                *next
-            }
-            None => 0,
-        }
+        let next = &mut self.next[hash as usize % COUNTERS];
+        *next = next.wrapping_add(1);
+        *next
     }
 }

@@ -4,7 +4,7 @@
 //! A [`Router`] stands around the chain. Frames that a port gave go in by
 //! [`Router::receive`]: what is for the chain comes back, ARP and neighbour
 //! discovery are dealt with, the rest is answered or dropped under a
-//! [`Reason`]. What leaves the chain goes in by [`Router::send`]: each packet is
+//! [`Reason`]. Packets that leave the chain go in by [`Router::send`]: each is
 //! given the hardware addresses of its next hop and waits in
 //! [`Router::output`] of its port. There is no clock, socket or thread in it:
 //! the time is given to it, and [`Router::tick`] says what is due.
@@ -199,14 +199,14 @@ impl Router {
         self.neighbours.next_due().min(self.claims.next_due())
     }
 
-    /// Frames to leave by a port: whoever drives the router sends them, and
+    /// Frames to leave by a port: the driver sends them, and
     /// leaves the list empty.
     pub fn output(&mut self, port: usize) -> Option<&mut Vec<Frame>> {
         self.ports.get_mut(port).map(|port| &mut port.out)
     }
 
-    /// ICMP errors to go through the chain as if received on `side`; whoever
-    /// drives the router gives them to it, and leaves the list empty.
+    /// ICMP errors to go through the chain as if received on `side`; the
+    /// driver gives them to it, and leaves the list empty.
     pub fn returned(&mut self, side: Side) -> &mut Vec<Frame> {
         &mut self.returned[side as usize]
     }

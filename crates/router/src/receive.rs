@@ -27,8 +27,8 @@ enum Way {
 }
 
 impl Router {
-    /// Takes frames that came in by port number `at`. What is for the chain
-    /// stays in `frames`, in order, its time to live counted down; the rest is
+    /// Takes frames that came in by port number `at`. Packets for the chain
+    /// stay in `frames`, in order, their time to live counted down; the rest is
     /// dealt with. Frames may wait in [`Router::output`] after it.
     pub fn receive(&mut self, now: Time, at: usize, pool: &mut FramePool, frames: &mut Vec<Frame>) {
         let memory = pool.memory().clone();

@@ -14,7 +14,7 @@ use crate::neighbours::{Next, Question};
 use crate::routes::Hop;
 use crate::{Reason, Router};
 
-/// The fate of a packet that left the chain.
+/// Disposition of a packet that left the chain.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Way {
     /// To a host on a port's link.
@@ -30,8 +30,8 @@ enum Way {
 
 impl Router {
     /// Takes what left the chain and empties `frames`. Packets go to the side
-    /// opposite to that of their metadata, as everywhere behind a chain. What
-    /// can be sent now waits in [`Router::output`] of its port, errors to go
+    /// opposite to that of their metadata, as everywhere behind a chain. Frames
+    /// to send now wait in [`Router::output`] of their port, errors to go
     /// through the chain in [`Router::returned`].
     pub fn send(&mut self, now: Time, pool: &mut FramePool, frames: &mut Vec<Frame>) {
         let memory = pool.memory().clone();

@@ -34,10 +34,10 @@ impl Runtime {
             aliases: world.aliases.asked.len() as u64 + world.aliases.refused,
             events: world.events.recorded() + world.events.lost(),
             leases: leases.leased().wrapping_add(leases.failures() << 32),
-            tally: self.functions.nodes().get(number).map_or(0, |node| {
-                let named = node.tally.sorted();
-                named.iter().map(|(_, n)| n).sum::<u64>() + node.tally.other()
-            }),
+            tally: {
+                let tally = &self.functions.nodes()[number].tally;
+                tally.sorted().iter().map(|(_, n)| n).sum::<u64>() + tally.other()
+            },
         }
     }
 
@@ -80,10 +80,9 @@ impl Runtime {
     /// Checks the requests of function `number` since `before`.
     fn check_asked(&mut self, number: usize, before: &Asked, packet: u64) {
         let now = self.asked(number);
-        let (Some(node), Some(audit)) = (
-            self.functions.nodes().get(number),
-            self.observers.audit_mut(),
-        ) else {
+        let node = &self.functions.nodes()[number];
+        let audit = self.observers.audit_mut();
+        let Some(audit) = self.counts.internal.expect(audit, "somebody audits") else {
             return;
         };
         let kind = node.processor.descriptor();

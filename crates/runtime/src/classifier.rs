@@ -43,9 +43,9 @@ struct Scratch {
 /// Tells which unit of a stage a packet belongs to, and keeps the names (flow
 /// keys and aliases) of all units. Nothing ends here by itself.
 ///
-/// A unit's number is its place in a dense table (low 32 bits) and which life
-/// in that place it is (bits above, from 1). What has no flow (ARP, malformed
-/// packets that the chain passes on) is of one more unit, the *liaison*, which
+/// A unit's number is its place in a dense table (low 32 bits) and its incarnation
+/// in that place (bits above, from 1). Packets without a flow (ARP, malformed
+/// packets that the chain passes on) are of one more unit, the *liaison*, which
 /// never ends.
 pub struct Classifier {
     chain: String,

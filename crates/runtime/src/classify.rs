@@ -138,7 +138,7 @@ impl Runtime {
         frames: &[Frame],
         options: &ParseOptions,
     ) -> Kinds {
-        let Some(table) = &self.table else {
+        let Some(table) = self.counts.internal.expect(self.table.as_ref(), HAS_TABLE) else {
             return Kinds::default();
         };
         let scratch = &mut *self.scratch;
@@ -215,7 +215,9 @@ impl Runtime {
     /// has the hash of the key; the key itself is compared later.
     #[inline(never)]
     fn fetch(&mut self, flows: u64) {
-        let Some(table) = &self.table else { return };
+        let Some(table) = self.counts.internal.expect(self.table.as_ref(), HAS_TABLE) else {
+            return;
+        };
         let lines = self.reading.block_lines();
         let mut left = flows;
         while left != 0 {
@@ -290,7 +292,7 @@ impl Runtime {
         left: u64,
         kinds: &Kinds,
     ) -> u64 {
-        let Some(table) = &mut self.table else {
+        let Some(table) = self.counts.internal.expect(self.table.as_mut(), HAS_TABLE) else {
             return left;
         };
         let opened = match &self.follow {
@@ -439,7 +441,8 @@ impl Runtime {
         found: &mut Classified,
     ) {
         let bytes = memory.bytes(&frames[i]);
-        let Some(key) = FragmentKey::of(bytes, &self.scratch.headers[i], self.reading.key()) else {
+        let key = FragmentKey::of(bytes, &self.scratch.headers[i], self.reading.key());
+        let Some(key) = self.counts.internal.expect(key, "a fragment has a key") else {
             return;
         };
         let now = memory.meta(&frames[i]).time.0;

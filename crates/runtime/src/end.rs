@@ -205,11 +205,10 @@ impl Runtime {
         why: Option<CloseReason>,
     ) {
         while let Some(record) = unit.checked_sub(1) {
-            let Some(scope_table) = self.table.as_mut().and_then(|t| t.scopes.get_mut(scope))
-            else {
+            let Some(table) = self.counts.internal.expect(self.table.as_mut(), HAS_TABLE) else {
                 return;
             };
-            let cold = &mut scope_table.records.cold[record as usize];
+            let cold = &mut table.scopes[scope].records.cold[record as usize];
             cold.holders = cold.holders.saturating_sub(1);
             if cold.holders > 0 {
                 return;

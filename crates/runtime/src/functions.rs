@@ -186,12 +186,12 @@ impl Functions {
             .get(earlier)
             .and_then(|node| node.remembered.as_ref());
         let remembered = internal.expect(remembered, "a function that others name remembers");
-        let (Some(remembered), Some(node)) = (remembered, after.first_mut()) else {
+        let Some(remembered) = remembered else {
             return;
         };
         let (labels, grown) = remembered.of(given);
         outcome.labels = labels;
-        for (counter, grown) in node.counters.iter_mut().zip(grown) {
+        for (counter, grown) in after[0].counters.iter_mut().zip(grown) {
             *counter += grown;
         }
     }

@@ -148,10 +148,7 @@ impl Runtime {
         let Some(table) = self.counts.internal.expect(self.table.as_mut(), HAS_TABLE) else {
             return false;
         };
-        let Some(scope) = table.scopes.first_mut() else {
-            return false;
-        };
-        scope.records.cold[unit as usize].holders += 1;
+        table.scopes[0].records.cold[unit as usize].holders += 1;
         table.flows.cold[flow as usize].parent = unit + 1;
         true
     }

@@ -244,7 +244,7 @@ impl Runtime {
 
     /// Ends the flow in this record if it is the one of this id, as if it had
     /// been idle too long: functions are told, names and what was leased go
-    /// back. What the later stages of a plan must know is added to `output`.
+    /// back. Notices for the later stages of a plan are added to `output`.
     /// False where it is not there, or can't be ended from outside
     /// ([`Runtime::can_end_flows`]).
     pub fn end_open_flow(

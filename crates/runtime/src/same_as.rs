@@ -1,8 +1,8 @@
 //! Functions whose verdicts another's stand for.
 //!
-//! A node with [`same_as`](weir_nf::host::Node::same_as) is not called. What
-//! the earlier one said of each packet of the burst is remembered, and the
-//! later one's packets leave by it. The later one's numbers go on as if it had
+//! A node with [`same_as`](weir_nf::host::Node::same_as) is not called. The
+//! earlier one's verdicts on the packets of the burst are kept, and the
+//! later one's packets leave by them. The later one's numbers go on as if it had
 //! run:
 //!
 //! - packets, bytes and what its links drop are its own;

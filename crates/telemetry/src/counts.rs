@@ -235,7 +235,7 @@ mod tests {
     use crate::{Kind, Unit};
 
     labels! {
-        /// Fate of a letter.
+        /// State of a letter.
         enum Letter: Counter<Messages> {
             /// It came
             /// to its reader.

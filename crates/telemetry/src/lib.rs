@@ -7,7 +7,7 @@
 //! table, so none of them can lag behind the code.
 //!
 //! Counting is an addition to a field or an array slot. Everything else here is for
-//! whoever reads the counts.
+//! readers of the counts.
 
 mod counters;
 mod counts;

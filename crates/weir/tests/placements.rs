@@ -151,10 +151,8 @@ fn nodes_run_where_they_are_placed() {
     same(&through(&chain, &input, &[]), &placed, "workers");
 }
 
-#[test]
-fn a_placement_that_can_not_run_is_refused() {
-    let folder = Folder::new();
-    let path = folder.path("placement.json");
+/// Placements that can't run, each with a part of the message that says why.
+fn refused() -> [(String, &'static str); 8] {
     let chain = example("webedge.yaml");
     let pipeline = chosen(&chain, &["--plan", "pipeline"]);
     let runtimes = chosen(&chain, &["--runtimes", "2"]);
@@ -164,7 +162,7 @@ fn a_placement_that_can_not_run_is_refused() {
         change(&mut changed);
         changed.to_string()
     };
-    let cases = [
+    [
         ("{".to_owned(), "it is no placement"),
         (json!({"processes": []}).to_string(), "`ports`"),
         (
@@ -209,8 +207,15 @@ fn a_placement_that_can_not_run_is_refused() {
             }),
             "runtimes go with one node",
         ),
-    ];
-    for (text, part) in cases {
+    ]
+}
+
+#[test]
+fn a_placement_that_can_not_run_is_refused() {
+    let folder = Folder::new();
+    let path = folder.path("placement.json");
+    let chain = example("webedge.yaml");
+    for (text, part) in refused() {
         std::fs::write(&path, &text).unwrap();
         let all = ["run", &chain, "--in", "gen:packets=10", "--quiet"];
         let args = ["--plan", "pipeline", "--placement", &path];

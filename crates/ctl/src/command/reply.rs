@@ -1,4 +1,4 @@
-//! The way of a reply.
+//! Replies to commands.
 
 use tokio::sync::oneshot;
 

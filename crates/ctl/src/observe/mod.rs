@@ -1,8 +1,8 @@
 //! Traces of packets, and copies of packets at taps, on their way from engines to
-//! whoever asked for them.
+//! clients.
 //!
 //! The engine's side is [`weir_runtime::watch`]. Engines put what they see into
-//! bounded rings, one each, and never wait; whoever looks on empties them. What is
+//! bounded rings, one each, and never wait; the client's side empties them. What is
 //! seen is told in the messages of the control interface, whether it comes through
 //! a socket or not, so that both look alike.
 

@@ -36,7 +36,7 @@ impl PortPlace {
     }
 }
 
-/// A point with its name and what it is, for whoever opens the capture.
+/// A point with its name, and its description for readers of the capture.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct NamedPoint {
     /// The point.
@@ -45,6 +45,16 @@ pub struct NamedPoint {
     pub name: String,
     /// The packets that pass there, in words.
     pub description: String,
+}
+
+impl NamedPoint {
+    fn new(point: TapPoint, name: &str, description: String) -> NamedPoint {
+        NamedPoint {
+            point,
+            name: name.to_owned(),
+            description,
+        }
+    }
 }
 
 /// A stage that can't be looked into, since it is not trusted.
@@ -102,88 +112,85 @@ impl Places {
 
     /// The points that a text names.
     pub fn parse(&self, text: &str) -> Result<Vec<NamedPoint>, String> {
-        parse(text, &self.functions, &self.reasons, &self.ports)
+        if let Some(reason) = text.strip_prefix("drops:") {
+            return Ok(vec![self.drops_for(text, reason)?]);
+        }
+        let (name, half) = match text.rsplit_once('.') {
+            Some((name, half @ ("in" | "out"))) => (name, Some(half)),
+            _ => (text, None),
+        };
+        if name == "drops" && half.is_none() {
+            let description = "packets dropped by the chain".to_owned();
+            let all = NamedPoint::new(TapPoint::Drops(None), text, description);
+            return Ok(vec![all]);
+        }
+        let halves = self.halves_of_port(name);
+        let halves = halves.or_else(|| self.halves_of_function(name));
+        let [before, after] = halves.ok_or_else(|| self.unknown(text))?;
+        Ok(match half {
+            Some("in") => vec![before],
+            Some(_) => vec![after],
+            None => vec![before, after],
+        })
     }
-}
 
-fn parse(
-    text: &str,
-    functions: &[String],
-    known: &[String],
-    ports: &[PortPlace],
-) -> Result<Vec<NamedPoint>, String> {
-    let named = |point, name: String, description: String| NamedPoint {
-        point,
-        name,
-        description,
-    };
-    if let Some(reason) = text.strip_prefix("drops:") {
-        let inner = |known: &String| {
+    fn drops_for(&self, text: &str, reason: &str) -> Result<NamedPoint, String> {
+        let is_within = |known: &String| {
             let rest = known.strip_prefix(reason);
             rest.is_some_and(|rest| rest.is_empty() || rest.starts_with('.'))
         };
-        if !known.iter().any(inner) {
+        if !self.reasons.iter().any(is_within) {
             return Err(format!(
                 "point `{text}`: nothing is dropped for `{reason}`; there are {}",
-                known.join(", ")
+                self.reasons.join(", ")
             ));
         }
         let point = TapPoint::Drops(Some(reason.to_owned()));
         let description = format!("packets dropped for {reason}");
-        return Ok(vec![named(point, text.to_owned(), description)]);
+        Ok(NamedPoint::new(point, text, description))
     }
-    let (name, half) = match text.rsplit_once('.') {
-        Some((name, half @ ("in" | "out"))) => (name, Some(half)),
-        _ => (text, None),
-    };
-    let both = |before: NamedPoint, after: NamedPoint| match half {
-        Some("in") => vec![before],
-        Some(_) => vec![after],
-        None => vec![before, after],
-    };
-    if name == "drops" && half.is_none() {
-        let description = "packets dropped by the chain".to_owned();
-        return Ok(vec![named(
-            TapPoint::Drops(None),
-            name.to_owned(),
-            description,
-        )]);
-    }
-    if let Some(port) = ports.iter().find(|port| port.name == name) {
-        return Ok(both(
-            named(
+
+    fn halves_of_port(&self, name: &str) -> Option<[NamedPoint; 2]> {
+        let port = self.ports.iter().find(|port| port.name == name)?;
+        Some([
+            NamedPoint::new(
                 TapPoint::In(port.inputs),
-                format!("{name}.in"),
+                &format!("{name}.in"),
                 format!("packets from port {name}, as they come into the chain"),
             ),
-            named(
+            NamedPoint::new(
                 TapPoint::Out(Some(port.side)),
-                format!("{name}.out"),
+                &format!("{name}.out"),
                 format!("packets that leave the chain {}", towards(port.side)),
             ),
-        ));
+        ])
     }
-    if functions.iter().any(|function| function == name) {
-        return Ok(both(
-            named(
+
+    fn halves_of_function(&self, name: &str) -> Option<[NamedPoint; 2]> {
+        self.functions.iter().find(|function| *function == name)?;
+        Some([
+            NamedPoint::new(
                 TapPoint::Before(name.to_owned()),
-                format!("{name}.in"),
+                &format!("{name}.in"),
                 format!("packets on their way to {name}"),
             ),
-            named(
+            NamedPoint::new(
                 TapPoint::After(name.to_owned()),
-                format!("{name}.out"),
+                &format!("{name}.out"),
                 format!("packets that {name} sends on or makes"),
             ),
-        ));
+        ])
     }
-    let names = ports.iter().map(|port| port.name.as_str());
-    Err(format!(
-        "there is no point `{text}`: write a port ({}) or a function ({}), with `.in` or `.out` \
-         for one half of it, `drops`, or `drops:REASON`",
-        names.collect::<Vec<_>>().join(", "),
-        functions.join(", "),
-    ))
+
+    fn unknown(&self, text: &str) -> String {
+        let ports = self.ports.iter().map(|port| port.name.as_str());
+        format!(
+            "there is no point `{text}`: write a port ({}) or a function ({}), with `.in` or `.out` \
+             for one half of it, `drops`, or `drops:REASON`",
+            ports.collect::<Vec<_>>().join(", "),
+            self.functions.join(", "),
+        )
+    }
 }
 
 fn towards(side: Side) -> &'static str {

@@ -1,4 +1,4 @@
-//! Copies of packets, from the engines to whoever asked.
+//! Copies of packets, from the engines to the client.
 
 use std::fmt::Write as _;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};

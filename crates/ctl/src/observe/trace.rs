@@ -1,4 +1,4 @@
-//! Traced packets, from the engines to whoever asked.
+//! Traced packets, from the engines to the client.
 
 use std::collections::HashSet;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};

@@ -23,7 +23,7 @@ const HEAD: Duration = Duration::from_secs(5);
 /// How long a connection may last.
 const WHOLE: Duration = Duration::from_secs(60);
 
-/// Answers whoever connects, for ever.
+/// Answers every connection, for ever.
 pub(super) async fn serve(listener: TcpListener, asked: Arc<Asked>) {
     let places = Arc::new(Semaphore::new(CONNECTIONS));
     loop {
@@ -32,7 +32,7 @@ pub(super) async fn serve(listener: TcpListener, asked: Arc<Asked>) {
             tokio::time::sleep(Duration::from_millis(50)).await;
             continue;
         };
-        // Beyond the limit whoever comes is sent away.
+        // Beyond the limit connections are closed.
         let Ok(place) = places.clone().try_acquire_owned() else {
             continue;
         };

@@ -12,10 +12,10 @@ use tonic::transport::server::Connected;
 
 /// Connections at a time.
 const CONNECTIONS: usize = 64;
-/// How long one may say nothing at first.
+/// How long a new connection may be silent.
 const SILENCE: Duration = Duration::from_secs(5);
 
-/// A connection of somebody who may.
+/// An admitted connection.
 pub(super) struct Peer {
     stream: UnixStream,
     _place: OwnedSemaphorePermit,
@@ -31,8 +31,8 @@ fn may(user: u32) -> bool {
     user == 0 || user == rustix::process::geteuid().as_raw()
 }
 
-/// Accepts connections. The mode of the socket keeps others out; this is for
-/// where somebody has widened it.
+/// Accepts connections. The mode of the socket keeps other users out; this check is for sockets
+/// whose mode was widened.
 pub(super) fn accept(listener: UnixListener) -> mpsc::Receiver<std::io::Result<Peer>> {
     let (sender, receiver) = mpsc::channel(1);
     let places = Arc::new(Semaphore::new(CONNECTIONS));
@@ -53,13 +53,13 @@ pub(super) fn accept(listener: UnixListener) -> mpsc::Receiver<std::io::Result<P
             if !known.is_ok_and(|peer| may(peer.uid())) {
                 continue;
             }
-            // Beyond the limit whoever comes is sent away.
+            // Beyond the limit connections are closed.
             let Ok(place) = places.clone().try_acquire_owned() else {
                 continue;
             };
             let sender = sender.clone();
             tokio::spawn(async move {
-                // One that says nothing does not keep its place.
+                // A silent one does not keep its place.
                 let said = tokio::time::timeout(SILENCE, stream.readable()).await;
                 if matches!(said, Ok(Ok(()))) {
                     let peer = Peer {

@@ -1,8 +1,8 @@
-//! Watches that somebody asks for over the control socket.
+//! Watches over the control socket.
 //!
 //! Each is a task on the control thread: it arms the watch in every engine,
 //! empties the rings, and takes the watch off again when it has enough or
-//! whoever asked is gone, however that came about.
+//! its client is gone.
 
 use std::future::Future;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -246,7 +246,7 @@ async fn disarm(engines: &impl Engines, action: Arm) {
     }
 }
 
-/// Hands on what is traced until it is enough or nobody is there.
+/// Hands traces on until there are enough or the client is gone.
 async fn follow(
     mut traces: Traces,
     threads: u32,
@@ -308,7 +308,7 @@ fn unseen(engines: &impl Engines) -> Vec<String> {
     unseen.map(|unseen| unseen.stage.clone()).collect()
 }
 
-/// Hands on copies until they are enough or nobody is there.
+/// Hands copies on until there are enough or the client is gone.
 async fn copy(
     mut taps: Taps,
     begun: v1::WatchArmed,
@@ -320,8 +320,8 @@ async fn copy(
         return;
     }
     while !taps.is_full() {
-        // Taken when there is room for them: whoever is slow loses what finds no
-        // empty copy, and nothing more is kept for them.
+        // Taken when there is room for them: a slow client loses what finds no
+        // empty copy.
         let Ok(place) = sender.reserve().await else {
             return;
         };

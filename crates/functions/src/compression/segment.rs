@@ -80,9 +80,9 @@ impl Segment {
         }
     }
 
-    /// Gives the packet another payload. Lengths are set anew; checksums are brought up to date by
-    /// what changed (RFC 1624), so that a wrong one stays as wrong as it was. What lies behind the
-    /// datagram (padding, a trailer) moves with its end. `None` where there is no room; nothing
+    /// Gives the packet another payload. Lengths are updated; checksums are brought up to date by
+    /// what changed (RFC 1624), so that a wrong one stays as wrong as it was. Octets behind the
+    /// datagram (padding, a trailer) move with its end. `None` where there is no room; nothing
     /// is changed then.
     pub(super) fn replace(&self, packet: &mut Packet<'_>, new: &[u8], marks: Marks) -> Option<()> {
         let old_len = self.end - self.payload;

@@ -616,7 +616,7 @@ their own). No application's payload is rewritten (no ALG).",
         self.addresses.iter().filter_map(single).collect()
     }
 
-    /// Mappings are for those inside, whoever opened the connection.
+    /// Mappings are for hosts inside, also where the peer opened the connection.
     fn is_client(&self, source: IpAddr, side: Side) -> bool {
         side == Side::Inside && matches!(source, IpAddr::V4(a) if self.inside.has_ipv4(a))
     }
@@ -724,7 +724,7 @@ their own). No application's payload is rewritten (no ALG).",
         if state.kind != kind::MAPPED {
             return;
         }
-        // Once only, whoever ends the flow again.
+        // Once only, also where the flow is ended again.
         flow.state.kind = kind::UNTOUCHED;
         cx.leases.give(self.pool, state.lease());
         cx.count(Count::Deleted, 1);

@@ -18,7 +18,7 @@
 //!   is full, when the peer acknowledged the bytes behind it and they did not
 //!   come within the next few segments, or when the flow ends.
 //! - A reset is told as an end, but bytes that follow in sequence are still
-//!   handed on: a forged reset must not blind whoever reads.
+//!   handed on: a forged reset must not blind the reader.
 
 mod segment;
 mod store;

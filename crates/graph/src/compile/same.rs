@@ -3,7 +3,7 @@
 //! The two are equal in kind and settings, so they would say the same of the
 //! same packet. It is the same packet where every packet that gets to the later
 //! one was shown to the earlier one, and nothing on any way in between writes
-//! what they look at. What a processor does besides its verdict must not be
+//! what they look at. Effects besides the verdict must not be
 //! lost: so it makes, writes and takes nothing; and where it counts or keeps
 //! state, both get exactly the same packets.
 

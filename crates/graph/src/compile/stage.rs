@@ -227,11 +227,11 @@ fn cheapest(
     let count = graph.nodes.len();
     let whole = |range: &Range<usize>| {
         let starts = range.start == 0 || range.start >= first;
-        let torn = forced.range(range.start + 1..range.end).next().is_some();
+        let split = forced.range(range.start + 1..range.end).next().is_some();
         let inside = groups
             .iter()
             .any(|group| group != range && group.start < range.end && range.start < group.end);
-        starts && !torn && !inside
+        starts && !split && !inside
     };
     let step = |range: Range<usize>| {
         let cores = cores_of(graph, groups, options, &range);

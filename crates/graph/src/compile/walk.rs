@@ -383,8 +383,8 @@ impl State {
         }
     }
 
-    /// Gives histories numbers in the order in which they stand here. What no
-    /// packet has any more is past.
+    /// Gives histories numbers in the order in which they stand here. Histories that
+    /// no packet has are past.
     fn renumber(&mut self) {
         for layer in 0..LAYERS.len() {
             let mut known = vec![self.written_packet[layer], self.packet[layer]];

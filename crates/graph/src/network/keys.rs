@@ -16,7 +16,7 @@ use crate::tree::{Node, shorten};
 /// Keys that only a router has.
 pub(super) const ROUTER_KEYS: [&str; 3] = ["ports", "routes", "neighbours"];
 
-/// The mapping as written. What a router has is read once its mode is known.
+/// The mapping as written. A router's keys are read once the mode is known.
 #[derive(Default)]
 pub(crate) struct Written {
     pub(super) mode: Option<Mode>,

@@ -52,7 +52,7 @@ pub enum Network {
     /// In a wire: what comes in on one side leaves on the other, its addresses
     /// of the link untouched.
     Bump {
-        /// Fate of packets while weir can't work on them.
+        /// Treatment of packets while weir can't work on them.
         on_failure: OnFailure,
     },
     /// As a router: it has addresses, answers for them, and finds the next hop
@@ -92,7 +92,7 @@ impl Network {
     }
 }
 
-/// Fate of packets while weir can't work on them.
+/// Treatment of packets while weir can't work on them.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum OnFailure {
     /// Nothing passes.

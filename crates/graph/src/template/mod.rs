@@ -106,7 +106,7 @@ impl Templates {
         }
     }
 
-    /// Adds the text of a file. What is wrong with it is told when templates
+    /// Adds the text of a file. Its errors are told when templates
     /// are used: its name must be unlike those of all functions and templates.
     pub fn add(&mut self, file: impl Into<String>, text: impl Into<String>) {
         self.more.push(TemplateText {

@@ -2,8 +2,8 @@
 //!
 //! `$name` alone is the setting's value, whatever it is; inside a text it is
 //! the text of the value (of a list: its entries with commas between); as an
-//! entry `$name...` of a list it is the entries of the list. What names a
-//! setting without a value is left out: the key, or the entry of a list.
+//! entry `$name...` of a list it is the entries of the list. A key or
+//! entry that names a setting without a value is left out.
 //! `${name}` may be written before letters, and `$$` is a dollar sign.
 
 use std::collections::BTreeMap;

@@ -1,8 +1,9 @@
 //! JSON Schema of templates, for editors; and of a setting's values.
 
-use serde_json::{Value, json};
+use serde_json::{Map, Value, json};
 
 use crate::form::name_schema;
+use crate::raw::Form;
 use crate::template::canonical::json as json_of;
 use crate::template::raw;
 use crate::template::setting::{Setting, Type};
@@ -17,30 +18,25 @@ pub fn template_schema() -> Value {
 }
 
 fn processor() -> Value {
+    let target = json!({
+        "type": "string",
+        "description": "A processor of this template, `exit LABEL` or `drop`.",
+    });
+    let beside = [
+        json!({"$ref": "#/$defs/weir-name"}),
+        json!({"type": "object", "additionalProperties": target}),
+        json!({"anyOf": [
+            {"type": "string", "pattern": "^\\$"},
+            {"type": "object", "minProperties": 1},
+        ]}),
+    ];
+    let properties: Map<String, Value> = Form::Template.properties(beside).collect();
     json!({
         "description": "A function or template with its settings, in which `$name` stands for a \
                         setting of this template.",
         "type": "object",
         "minProperties": 1,
-        "properties": {
-            "as": {"$ref": "#/$defs/weir-name", "description": "Its name in this template."},
-            "links": {
-                "description": "Where its links lead; the next processor if left out.",
-                "type": "object",
-                "additionalProperties": {
-                    "type": "string",
-                    "description": "A processor of this template, `exit LABEL` or `drop`.",
-                },
-            },
-            "when": {
-                "description": "It is there only if the setting is given and not false, or has \
-                                one of these values.",
-                "anyOf": [
-                    {"type": "string", "pattern": "^\\$"},
-                    {"type": "object", "minProperties": 1},
-                ],
-            },
-        },
+        "properties": properties,
         "additionalProperties": {"type": ["object", "string", "null"]},
     })
 }

@@ -421,7 +421,7 @@ impl<W: Write> PcapngWriter<W> {
     }
 
     /// Appends a packet of `interface`: `time_ns` nanoseconds since 1970, its length on the wire
-    /// in bytes, its captured bytes, and a comment for whoever opens the file.
+    /// in bytes, its captured bytes, and a comment.
     ///
     /// # Errors
     ///

@@ -9,7 +9,7 @@ use super::tuples::{ClassTuples, Tuple, Tuples};
 use super::values::Sizes;
 
 /// A frame of the greatest length, and what is needed to cut it shorter.
-pub(super) struct Mould {
+pub(super) struct Template {
     pub(super) headers: Headers,
     pub(super) frame: Vec<u8>,
     /// Sum of the IPv4 header's words but for length and addresses.
@@ -22,7 +22,7 @@ pub(super) struct Mould {
     pub(super) usual: Cut,
 }
 
-/// A mould at one length.
+/// A template at one length.
 #[derive(Clone, Copy)]
 pub(super) struct Cut {
     pub(super) length: usize,
@@ -30,7 +30,7 @@ pub(super) struct Cut {
     pub(super) l4_sum: u32,
 }
 
-impl Mould {
+impl Template {
     fn new(headers: Headers, payload: &[u8]) -> Self {
         let frame = [headers.bytes.as_slice(), payload].concat();
         let mut total = 0;
@@ -53,7 +53,7 @@ impl Mould {
             ip_sum: 0,
             l4_sum: 0,
         };
-        let mut mould = Self {
+        let mut template = Self {
             headers,
             frame,
             ip_sum,
@@ -61,8 +61,8 @@ impl Mould {
             payload_sums,
             usual,
         };
-        mould.usual = mould.cut(mould.frame.len());
-        mould
+        template.usual = template.cut(template.frame.len());
+        template
     }
 
     fn cut(&self, length: usize) -> Cut {
@@ -138,7 +138,7 @@ pub(super) struct Plain {
     tuples: Tuples,
     sizes: Sizes,
     /// By class, then direction, then variant of the payload; classes that don't occur have none.
-    moulds: [[Vec<Mould>; 2]; 6],
+    templates: [[Vec<Template>; 2]; 6],
     /// Flows that were seen from inside, one bit each; only with both directions.
     opened: Option<Vec<u64>>,
 }
@@ -153,15 +153,15 @@ impl Plain {
             Payload::Random | Payload::Text => 16,
             Payload::Http => 64,
         };
-        let mut moulds: [[Vec<Mould>; 2]; 6] = Default::default();
+        let mut templates: [[Vec<Template>; 2]; 6] = Default::default();
         for class in tuples.classes() {
             for outside in [false, true] {
                 let made = (0..variants).map(|variant| {
                     let headers = Headers::new(spec, class, outside);
                     let length = longest.saturating_sub(headers.bytes.len());
-                    Mould::new(headers, &content.stretch(outside, variant * 16, length))
+                    Template::new(headers, &content.stretch(outside, variant * 16, length))
                 });
-                if let Some(place) = moulds.get_mut(class.index()) {
+                if let Some(place) = templates.get_mut(class.index()) {
                     place[usize::from(outside)] = made.collect();
                 }
             }
@@ -170,19 +170,19 @@ impl Plain {
         Self {
             tuples,
             sizes: spec.sizes.clone(),
-            moulds,
+            templates,
             opened: spec.both.then(|| vec![0; words]),
         }
     }
 
-    /// The mould, class and flows, if no packet needs another choice than that of its flow.
-    pub(super) fn only_choice(&self) -> Option<(&Mould, ClassTuples)> {
-        let mut moulds = self.moulds.iter().flat_map(|[inside, _]| inside);
-        let (mould, None) = (moulds.next()?, moulds.next()) else {
+    /// The template, class and flows, if no packet needs another choice than that of its flow.
+    pub(super) fn only_choice(&self) -> Option<(&Template, ClassTuples)> {
+        let mut templates = self.templates.iter().flat_map(|[inside, _]| inside);
+        let (template, None) = (templates.next()?, templates.next()) else {
             return None;
         };
         let fixed = matches!(self.sizes, Sizes::Fixed(_)) && self.opened.is_none();
-        fixed.then(|| (mould, *self.tuples.of_class(mould.headers.class)))
+        fixed.then(|| (template, *self.tuples.of_class(template.headers.class)))
     }
 
     /// Writes the next frame: its length, and whether it comes from outside.
@@ -195,21 +195,21 @@ impl Plain {
         let flow = picker.pick(random.next());
         let outside = self.opened.is_some() && self.direction(flow, random);
         let class = self.tuples.class(flow);
-        let [inside_moulds, outside_moulds] = self.moulds.get(class.index())?;
+        let [inside_templates, outside_templates] = self.templates.get(class.index())?;
         let variants = if outside {
-            outside_moulds
+            outside_templates
         } else {
-            inside_moulds
+            inside_templates
         };
-        let mould = match variants.as_slice() {
+        let template = match variants.as_slice() {
             [only] => only,
             several => several.get(scale(random.next(), several.len() as u32) as usize)?,
         };
         let cut = match &self.sizes {
-            Sizes::Fixed(_) => mould.usual,
-            sizes => mould.cut(sizes.draw(random) as usize),
+            Sizes::Fixed(_) => template.usual,
+            sizes => template.cut(sizes.draw(random) as usize),
         };
-        mould.write(cut, self.tuples.tuple(class, flow), buffer)?;
+        template.write(cut, self.tuples.tuple(class, flow), buffer)?;
         Some((cut.length, outside))
     }
 

@@ -21,27 +21,27 @@ pub(super) struct Steady {
 impl Steady {
     /// The same as `plain`, if it is of this kind.
     pub(super) fn new(plain: &Plain) -> Option<Self> {
-        let (mould, flows) = plain.only_choice()?;
-        let headers = &mould.headers;
+        let (template, flows) = plain.only_choice()?;
+        let headers = &template.headers;
         let class = headers.class;
         if class.family != Family::V4 || class.protocol == Protocol::Icmp || headers.ip != 14 {
             return None;
         }
-        let mut frame = mould.frame.clone();
+        let mut frame = template.frame.clone();
         let blank = Tuple {
             src: 0,
             dst: 0,
             sport: 0,
             dport: 0,
         };
-        mould.write(mould.usual, blank, &mut frame)?; // fills in the lengths
+        template.write(template.usual, blank, &mut frame)?; // fills in the lengths
         Some(Self {
             protocol: class.protocol,
             flows,
             ahead: 0,
             frame,
-            ip_sum: mould.usual.ip_sum,
-            l4_sum: mould.usual.l4_sum,
+            ip_sum: template.usual.ip_sum,
+            l4_sum: template.usual.l4_sum,
         })
     }
 

@@ -22,8 +22,8 @@ use crate::sys::{socket, whole};
 /// Octets of packets that the kernel keeps for us beside the ring, and to send,
 /// its own overhead included.
 const KERNEL_BUFFER: libc::c_int = 8 << 20;
-/// Octets of the largest packet. What segment offloads make is up to 64 KiB, with
-/// "BIG TCP" more.
+/// Octets of the largest packet. Segment offloads make up to 64 KiB, "BIG TCP"
+/// more.
 const LARGEST: usize = 1 << 18;
 const TAG_BYTES: usize = 4;
 /// Tags that make a packet longer than the MTU: of a provider and a customer.
@@ -32,7 +32,7 @@ const ADDRESS_BYTES: usize = 12;
 const LINK_BYTES: usize = 14;
 
 /// Everything that an interface receives, also for others, and a way to send on
-/// it. What the machine or weir itself sends there is not read back.
+/// it. Packets that the machine or weir itself sends there are not read back.
 #[derive(Debug)]
 pub struct PacketPort {
     interface: Interface,
@@ -417,8 +417,7 @@ impl PacketPort {
         };
         let dropped = u64::from(statistics.tp_drops);
         self.kernel_dropped.set(self.kernel_dropped.get() + dropped);
-        // `tp_packets` has them, too. What came may have lain in a full ring, behind
-        // which all was dropped.
+        // `tp_packets` includes drops. All packets may have come to a full ring.
         !came && statistics.tp_packets > 0 && statistics.tp_drops == statistics.tp_packets
     }
 

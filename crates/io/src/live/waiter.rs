@@ -7,7 +7,7 @@ use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
 /// How long a driver looks for packets before it sleeps. Falling asleep and
 /// waking cost about as much, so a stream with smaller gaps does not pay for
-/// them. It does not give way (`sched_yield`) meanwhile: whoever does so on a
+/// them. It does not call `sched_yield` meanwhile: a thread that does so on a
 /// core with other work gets it back after their time slices, milliseconds
 /// later, while a sleeper is woken at once.
 const SPIN: Duration = Duration::from_micros(20);

@@ -3,8 +3,8 @@
 //! and the clock.
 //!
 //! Reading changes nothing: no interface is set up, no program attached, no
-//! packet sent. What can't be read is left out (`None`, an empty list), since a
-//! machine that hides a fact is no broken one. Nothing is judged here.
+//! packet sent. Facts that can't be read are left out (`None`, an empty list): a
+//! machine may hide them. The doctor judges them.
 
 mod cores;
 mod kernel;

@@ -1,8 +1,7 @@
 //! Ports: where packets come into weir and go out of it.
 //!
-//! A port moves frames between a packet memory and the world, in bursts. What
-//! it can't take in or put out it counts under a reason; it never drops in
-//! silence.
+//! A port moves frames between a packet memory and the world, in bursts. Each
+//! packet that it can't take in or put out is counted under a reason.
 
 mod capture_in;
 mod capture_out;
@@ -60,8 +59,8 @@ pub trait InputPort {
 
 /// A place where packets go out.
 pub trait OutputPort {
-    /// Puts all `frames` out and gives them back to `pool`. What can't be put
-    /// out is counted.
+    /// Puts all `frames` out and gives them back to `pool`. Drops are
+    /// counted.
     ///
     /// # Errors
     ///

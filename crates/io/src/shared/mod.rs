@@ -151,7 +151,7 @@ pub fn take_unread(
     Ok(memfd::take_unread(memory, dead, over, &its))
 }
 
-/// Empties a ring whose reader is over, for the one that takes its place. What was in it
+/// Empties a ring whose reader is over, for its successor. Its content
 /// is lost; frames are to be [taken back](take_unread) before.
 ///
 /// # Errors

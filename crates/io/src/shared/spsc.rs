@@ -287,7 +287,7 @@ impl<W: Deref<Target = [AtomicU32]>> Reader<W> {
         may
     }
 
-    /// Says that the reader is awake: whoever writes need not wake it.
+    /// Says that the reader is awake: the writer need not wake it.
     pub fn awake(&mut self) {
         // An exchange, too: a plain store would end the chain by which the next
         // one sees what the writer did before its last.

@@ -12,7 +12,7 @@ use weir_packet::{Frame, FrameKind, NoFrame, PacketMemory, Place};
 
 use super::pressure::Pressure;
 use super::return_queue::ReturnQueue;
-use super::{Lender, PortCounts, Refused, StageError, StageInput, StageOutput, WayHome};
+use super::{Lender, PortCounts, Refused, ReturnPath, StageError, StageInput, StageOutput};
 
 /// Gives each flow's packets to one instance of the stage behind: the one of
 /// the unit that it is in ([`weir_packet::FrameMeta::unit`]), so that what a
@@ -205,7 +205,7 @@ impl StageOutput for ByFlow {
 pub struct MergeFlows {
     queues: Vec<ReturnQueue>,
     memory: Arc<PacketMemory>,
-    home: WayHome,
+    back: ReturnPath,
     /// The instance that is read first.
     first: usize,
 }
@@ -238,16 +238,16 @@ impl ReturnQueue {
 
 impl MergeFlows {
     /// A port behind these queues, in the order of the instances, with a way
-    /// home for copies of notices.
+    /// return path for copies of notices.
     pub fn new(
         queues: Vec<Box<dyn StageInput>>,
         memory: Arc<PacketMemory>,
-        home: WayHome,
+        back: ReturnPath,
     ) -> MergeFlows {
         MergeFlows {
             queues: ReturnQueue::all(queues),
             memory,
-            home,
+            back,
             first: 0,
         }
     }
@@ -261,7 +261,7 @@ impl MergeFlows {
             };
             told = true;
             match self.memory.meta(&frame).kind {
-                FrameKind::NoticeCopy => self.home.send(frame),
+                FrameKind::NoticeCopy => self.back.send(frame),
                 _ => into.push(frame),
             }
         }

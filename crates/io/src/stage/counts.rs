@@ -17,7 +17,7 @@ pub struct PortCounts {
     pub uncopied: u64,
     /// Marker: packets marked.
     pub marked: u64,
-    /// Marker: frames that were no copies of packets or notices, sent home all
+    /// Marker: frames that were no copies of packets or notices, sent back all
     /// the same: what a branch makes itself does not go on.
     pub foreign: u64,
     /// Sync: packets that were branched and went on.

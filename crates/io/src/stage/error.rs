@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-/// Why ports could not be made: faults of whoever wires stages together.
+/// Why ports could not be made: faults of the caller.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum StageError {
     /// A parallel step or a balanced stage of one, which needs no such port.

@@ -6,7 +6,7 @@ use weir_packet::{Frame, FrameKind, FrameMeta, NoFrame, PacketMemory, Place};
 
 use super::pressure::Pressure;
 use super::return_queue::ReturnQueue;
-use super::{Lender, PortCounts, Refused, StageError, StageInput, StageOutput, WayHome};
+use super::{Lender, PortCounts, Refused, ReturnPath, StageError, StageInput, StageOutput};
 
 /// Gives bursts to the instances in turn: for stages that keep no state.
 ///
@@ -273,22 +273,22 @@ impl StageOutput for InTurn {
 pub struct MergeTurns {
     queues: Vec<ReturnQueue>,
     memory: Arc<PacketMemory>,
-    home: WayHome,
+    back: ReturnPath,
     current: usize,
 }
 
 impl MergeTurns {
     /// A port behind these queues, in the order of the instances, with a way
-    /// home for what the balanced port lent.
+    /// return path for what the balanced port lent.
     pub fn new(
         queues: Vec<Box<dyn StageInput>>,
         memory: Arc<PacketMemory>,
-        home: WayHome,
+        back: ReturnPath,
     ) -> MergeTurns {
         MergeTurns {
             queues: ReturnQueue::all(queues),
             memory,
-            home,
+            back,
             current: 0,
         }
     }
@@ -303,10 +303,10 @@ impl MergeTurns {
             };
             match self.memory.meta(&frame).kind {
                 FrameKind::TurnEnd => {
-                    self.home.send(frame);
+                    self.back.send(frame);
                     return true;
                 }
-                FrameKind::NoticeCopy => self.home.send(frame),
+                FrameKind::NoticeCopy => self.back.send(frame),
                 FrameKind::Packet | FrameKind::Notice => {
                     into.push(frame);
                     *taken += 1;

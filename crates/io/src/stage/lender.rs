@@ -1,7 +1,7 @@
-//! Frames that a port lends, and how they come home.
+//! Frames that a port lends, and how they come back.
 //!
 //! A port that copies has a pool of its own. The copies end in other threads,
-//! from where rings bring them home: a pool has no lock.
+//! from where rings bring them back: a pool has no lock.
 
 use std::sync::Arc;
 
@@ -14,14 +14,14 @@ use super::StageError;
 #[derive(Debug)]
 pub struct Lender {
     pool: FramePool,
-    homes: Vec<Consumer<Frame>>,
+    returns: Vec<Consumer<Frame>>,
     /// Frames that the pool began with.
     frames: usize,
 }
 
-/// The way home for frames of a [`Lender`], from one thread.
+/// The return path for frames of a [`Lender`], from one thread.
 #[derive(Debug)]
-pub struct WayHome {
+pub struct ReturnPath {
     ring: Producer<Frame>,
     /// Frames without a place: only where more come back than were lent.
     waiting: Vec<Frame>,
@@ -33,15 +33,15 @@ impl Lender {
         Lender {
             frames: pool.available(),
             pool,
-            homes: Vec::new(),
+            returns: Vec::new(),
         }
     }
 
-    /// A way home, for one thread.
-    pub fn way_home(&mut self) -> WayHome {
+    /// A return path, for one thread.
+    pub fn return_path(&mut self) -> ReturnPath {
         let (producer, consumer) = RingBuffer::new(self.frames.max(1));
-        self.homes.push(consumer);
-        WayHome {
+        self.returns.push(consumer);
+        ReturnPath {
             ring: producer,
             waiting: Vec::new(),
         }
@@ -54,8 +54,8 @@ impl Lender {
 
     /// Frames that can be lent now, those of both sizes together.
     pub fn available(&self) -> usize {
-        let home = self.homes.iter().map(Consumer::slots);
-        self.pool.available() + home.sum::<usize>()
+        let back = self.returns.iter().map(Consumer::slots);
+        self.pool.available() + back.sum::<usize>()
     }
 
     /// Makes sure that there are `needed` frames of each size at least.
@@ -98,28 +98,28 @@ impl Lender {
         self.pool.give(frame);
     }
 
-    /// Takes in what has come home.
+    /// Takes in what has come back.
     pub fn collect(&mut self) {
-        for home in &mut self.homes {
-            let frames = home.slots();
+        for back in &mut self.returns {
+            let frames = back.slots();
             if frames > 0
-                && let Ok(chunk) = home.read_chunk(frames)
+                && let Ok(chunk) = back.read_chunk(frames)
             {
                 chunk.into_iter().for_each(|frame| self.pool.give(frame));
             }
         }
     }
 
-    /// The pool, with all that has come home. To be called when the threads
-    /// that have its frames are over: what comes home later is lost.
+    /// The pool, with all that has come back. To be called when the threads
+    /// that have its frames are over: what comes back later is lost.
     pub fn into_pool(mut self) -> FramePool {
         self.collect();
         self.pool
     }
 }
 
-impl WayHome {
-    /// Sends a frame home.
+impl ReturnPath {
+    /// Sends a frame back.
     pub fn send(&mut self, frame: Frame) {
         while let Some(waiting) = self.waiting.pop() {
             if let Err(rtrb::PushError::Full(waiting)) = self.ring.push(waiting) {

@@ -5,12 +5,12 @@ use std::sync::Arc;
 use weir_packet::{Frame, FrameKind, Origin, PacketMemory};
 
 use super::pressure::Pressure;
-use super::{PortCounts, Refused, StageOutput, WayHome};
+use super::{PortCounts, Refused, ReturnPath, StageOutput};
 
 /// Marks the packets whose copies a further branch is done with.
 ///
 /// A branch that writes hands its copies on to the sync port, one that only
-/// reads sends them home. Copies of notices end here.
+/// reads sends them back. Copies of notices end here.
 #[derive(Debug)]
 pub struct Marker {
     memory: Arc<PacketMemory>,
@@ -19,7 +19,7 @@ pub struct Marker {
     /// To the sync port. Of a branch that only reads nothing goes along; the
     /// port sees by it that the branch is there.
     to: Box<dyn StageOutput>,
-    home: WayHome,
+    back: ReturnPath,
     ready: Vec<Frame>,
     origins: Vec<Origin>,
     pressure: Pressure,
@@ -28,20 +28,20 @@ pub struct Marker {
 
 impl Marker {
     /// The end of the further branch of this number (from 0), with its queue to
-    /// the sync port, also where it only reads, and a way home for its copies.
+    /// the sync port, also where it only reads, and a return path for its copies.
     pub fn new(
         memory: Arc<PacketMemory>,
         branch: u8,
         writes: bool,
         to: Box<dyn StageOutput>,
-        home: WayHome,
+        back: ReturnPath,
     ) -> Marker {
         Marker {
             memory,
             branch,
             writes,
             to,
-            home,
+            back,
             ready: Vec::new(),
             origins: Vec::new(),
             pressure: Pressure::default(),
@@ -55,10 +55,10 @@ impl Marker {
         (self.memory.meta(frame).kind == FrameKind::Packet).then_some(origin)
     }
 
-    fn send_home(&mut self, frame: Frame) {
+    fn send_back(&mut self, frame: Frame) {
         let number = self.memory.number(&frame);
         self.memory.marks().set_origin(number, None);
-        self.home.send(frame);
+        self.back.send(frame);
     }
 }
 
@@ -88,14 +88,14 @@ impl StageOutput for Marker {
                     if self.writes {
                         self.ready.push(frame);
                     } else {
-                        self.send_home(frame);
+                        self.send_back(frame);
                     }
                 }
                 None => {
                     if self.memory.meta(&frame).kind != FrameKind::NoticeCopy {
                         self.counts.foreign += 1;
                     }
-                    self.send_home(frame);
+                    self.send_back(frame);
                 }
             }
         }
@@ -108,7 +108,7 @@ impl StageOutput for Marker {
         self.counts.marked += marked as u64;
         // There was room: what is left has no reader any more.
         while let Some(copy) = self.ready.pop() {
-            self.send_home(copy);
+            self.send_back(copy);
         }
         self.pressure.after(offered, given);
         given

@@ -84,7 +84,7 @@ pub use by_flow::{ByFlow, MergeFlows};
 pub use counts::PortCounts;
 pub use error::StageError;
 pub use in_turn::{InTurn, MergeTurns};
-pub use lender::{Lender, WayHome};
+pub use lender::{Lender, ReturnPath};
 pub use marker::Marker;
 pub use point::{PointInput, PointOutput, point};
 pub(crate) use pressure::Pressure;
@@ -138,8 +138,8 @@ pub trait StageOutput: Send + Debug {
     /// their size; such a port is no queue of another port.
     fn room(&self) -> usize;
 
-    /// True where the other side is gone: nothing is taken any more. What to
-    /// do with the frames is the caller's decision.
+    /// True where the other side is gone: nothing is taken any more. The
+    /// caller decides what to do with the frames.
     fn is_gone(&self) -> bool;
 
     /// Frames that had no room when they were first given.

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use weir_packet::{Frame, MarkState, Origin, PacketMemory, ParseOptions, frame_flags};
 
 use super::regions::take_over;
-use super::{PortCounts, Regions, StageInput, WayHome};
+use super::{PortCounts, Regions, ReturnPath, StageInput};
 
 /// Packets that are looked at ahead of the one that goes on next, at least.
 const WINDOW: usize = 64;
@@ -21,7 +21,7 @@ pub struct Sync {
     first: Box<dyn StageInput>,
     branches: Vec<Behind>,
     memory: Arc<PacketMemory>,
-    home: WayHome,
+    back: ReturnPath,
     options: ParseOptions,
     exit: Option<u8>,
     held: VecDeque<Frame>,
@@ -47,7 +47,7 @@ impl Sync {
         first: Box<dyn StageInput>,
         further: Vec<(Box<dyn StageInput>, Regions)>,
         memory: Arc<PacketMemory>,
-        home: WayHome,
+        back: ReturnPath,
         exit: Option<u8>,
         options: ParseOptions,
     ) -> Sync {
@@ -64,7 +64,7 @@ impl Sync {
             first,
             branches,
             memory,
-            home,
+            back,
             options,
             exit,
             held: VecDeque::new(),
@@ -139,7 +139,7 @@ impl Sync {
                     self.counts.length_changed += 1;
                 }
                 marks.set_origin(copy_number, None);
-                self.home.send(copy);
+                self.back.send(copy);
                 if mine {
                     break;
                 }
@@ -154,7 +154,7 @@ impl Sync {
     }
 
     /// At the end: copies that a branch left behind, because it ended between
-    /// a copy and its mark, go home.
+    /// a copy and its mark, go back.
     fn clear(&mut self) {
         for behind in &mut self.branches {
             behind.pull(&mut self.scratch);
@@ -162,7 +162,7 @@ impl Sync {
                 let number = self.memory.number(&copy);
                 self.memory.marks().set_origin(number, None);
                 self.counts.stray += 1;
-                self.home.send(copy);
+                self.back.send(copy);
             }
         }
     }

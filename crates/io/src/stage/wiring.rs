@@ -80,7 +80,7 @@ pub fn parallel(settings: &ParallelSettings, pool: FramePool) -> Result<Parallel
             number as u8,
             !further.writes.is_none(),
             Box::new(to_sync),
-            lender.way_home(),
+            lender.return_path(),
         );
         outputs.push((Box::new(to_branch) as Box<dyn StageOutput>, further.entry));
         behind.push((Box::new(from_branch) as Box<dyn StageInput>, further.writes));
@@ -93,7 +93,7 @@ pub fn parallel(settings: &ParallelSettings, pool: FramePool) -> Result<Parallel
         Box::new(behind_first),
         behind,
         memory,
-        lender.way_home(),
+        lender.return_path(),
         settings.exit,
         settings.parse,
     );
@@ -153,12 +153,12 @@ pub fn balanced_by_flow(
 ) -> Result<Balanced, StageError> {
     let memory = Arc::clone(pool.memory());
     let mut lender = Lender::new(pool);
-    let home = lender.way_home();
+    let back = lender.return_path();
     let (queues, to, from) = rings(instances, places);
     Ok(Balanced {
         output: Box::new(ByFlow::new(to, lender)?),
         queues,
-        input: Box::new(MergeFlows::new(from, memory, home)),
+        input: Box::new(MergeFlows::new(from, memory, back)),
     })
 }
 
@@ -177,11 +177,11 @@ pub fn balanced_in_turn(
 ) -> Result<Balanced, StageError> {
     let memory = Arc::clone(pool.memory());
     let mut lender = Lender::new(pool);
-    let home = lender.way_home();
+    let back = lender.return_path();
     let (queues, to, from) = rings(instances, places);
     Ok(Balanced {
         output: Box::new(InTurn::new(to, turn, lender)?),
         queues,
-        input: Box::new(MergeTurns::new(from, memory, home)),
+        input: Box::new(MergeTurns::new(from, memory, back)),
     })
 }

@@ -1,6 +1,6 @@
 //! The one program that weir gives the kernel: it hands each packet of an
-//! interface to the socket of the queue that it came on. What comes on another
-//! queue goes on into the kernel, or is dropped and counted.
+//! interface to the socket of the queue that it came on. Packets of other
+//! queues go on into the kernel, or are dropped and counted.
 //!
 //! # Safety
 //!

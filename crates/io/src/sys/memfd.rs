@@ -312,8 +312,8 @@ pub(crate) fn take_unread(
         // one's, of which `reclaim` takes them once.
         unsafe { memory.hand_over_again(*writer, dead, ring) };
     }
-    // SAFETY: the process is over. What it had else was taken back before, but
-    // for what is on its way in rings from it: only those here are taken.
+    // SAFETY: the process is over. Its other frames were taken back before, but
+    // for those in rings from it: only those here are taken.
     let all = unsafe { memory.reclaim_only(dead, unread.iter().flat_map(|(_, ring)| ring)) };
     back.extend(all);
     back

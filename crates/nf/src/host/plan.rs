@@ -62,7 +62,7 @@ pub enum Target {
 pub struct FlowOptions {
     /// Most flows at a time.
     pub max: u32,
-    /// Fate of a new flow if the table is full.
+    /// Treatment of a new flow if the table is full.
     pub when_full: WhenFull,
     /// Keep flows even if no function needs them.
     pub always: bool,
@@ -72,7 +72,7 @@ pub struct FlowOptions {
     pub zone: bool,
     /// How ICMP is given to flows.
     pub icmp: IcmpKey,
-    /// Fate of malformed packets.
+    /// Treatment of malformed packets.
     pub malformed: OnMalformed,
     /// When flows are idle.
     pub timeouts: Timeouts,
@@ -99,7 +99,7 @@ impl Default for FlowOptions {
     }
 }
 
-/// Fate of a new flow if the table is full.
+/// Treatment of a new flow if the table is full.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum WhenFull {
     /// Its packet is dropped as `flow_table_full`.
@@ -109,7 +109,7 @@ pub enum WhenFull {
     Evict,
 }
 
-/// Fate of malformed packets.
+/// Treatment of malformed packets.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum OnMalformed {
     /// Dropped under the reason's name.

@@ -2,8 +2,8 @@
 //!
 //! `tcp port 80 and host 10.0.0.1`, near to what pcap filters look like. One
 //! language for flows and packets: docs/filter.md is its manual. A filter is a
-//! list of operations on a stack of bits, so that it is bounded, whoever wrote
-//! it, and costs no allocation when it is asked.
+//! list of operations on a stack of bits, so that it is bounded
+//! and costs no allocation when it is asked.
 
 mod read;
 

@@ -2,8 +2,8 @@
 //! for both families (RFC 1122 section 2.3.2 asks for as much of ARP).
 //!
 //! A bounded table with slots that have numbers, so that a route to a router
-//! needs no search. Whoever does not answer makes room for what is new, then
-//! whoever is no longer used: so a scan of addresses that nobody has goes round
+//! needs no search. Neighbours that do not answer make room first, then
+//! those that are no longer used: so a scan of addresses that nobody has goes round
 //! in the slots of its own (RFC 6583).
 
 mod held;
@@ -27,7 +27,7 @@ pub enum NeighbourState {
     Incomplete,
     /// It answered not long ago.
     Reachable,
-    /// It was there once; whoever sends to it has it asked.
+    /// It was there once; the next packet to it has it asked.
     Stale,
     /// A packet went to it; it will be asked soon.
     Delay,

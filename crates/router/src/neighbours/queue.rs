@@ -1,5 +1,5 @@
-//! Slots in the order in which they came to be of a kind, for whoever looks for
-//! one that can go. What has become of a slot since shows when it is taken out:
+//! Slots in the order in which they came to be of a kind, for finding
+//! one that can go. Slots whose kind has changed are skipped when they are taken out:
 //! so each look passes over no more than was put in since the last.
 
 use std::collections::VecDeque;

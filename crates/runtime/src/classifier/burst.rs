@@ -29,7 +29,7 @@ struct Found {
 
 impl Classifier {
     /// Writes the unit of each packet into its metadata (clock and view become
-    /// 0) and moves it to `output`, in order. What is malformed, or finds no
+    /// 0) and moves it to `output`, in order. A malformed packet, or one without
     /// room for its new flow, is counted and goes back to `pool`; a later
     /// fragment that comes before its first one is held, and follows it. The
     /// frames must be of `pool`'s memory.

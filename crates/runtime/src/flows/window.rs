@@ -1,10 +1,10 @@
 //! Which resets and ends of a TCP connection are believed: those that lie where its ends are in
-//! their sequence numbers (RFC 9293 section 3.10.7, RFC 5961 section 3). Who is not on the path
+//! their sequence numbers (RFC 9293 section 3.10.7, RFC 5961 section 3). An attacker off the path
 //! must guess numbers then, and not the ports alone.
 //!
 //! Of each end two numbers are kept: the one after all that it has sent, and the one that it
-//! expects, as it last said. The window is taken as large as the connection's scale allows. What
-//! lies in it, and not at the number expected, is only doubted, so the true window would gain little.
+//! expects, as it last said. The window is taken as large as the connection's scale allows. A
+//! number in it that is not the expected one is only doubted, so the true window would gain little.
 
 use weir_nf::host::FlowHead;
 use weir_nf::tcp_seen as seen;

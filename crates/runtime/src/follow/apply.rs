@@ -149,9 +149,7 @@ impl Runtime {
         entries: &mut Vec<Frame>,
     ) {
         // It stays where it is until functions have run: one that panics takes no frame with it.
-        let Some(frame) = input.first_mut() else {
-            return;
-        };
+        let frame = &mut input[0];
         let meta = memory.meta_mut(frame);
         meta.disposition = Disposition::Applied;
         let meta = *meta;
@@ -377,7 +375,11 @@ impl Runtime {
     ) {
         let (meta, bytes) = memory.read(frame);
         let key = FragmentKey::of(bytes, &self.scratch.headers[i], self.reading.key());
-        let (Some(key), Some(table), Some(follow)) = (key, &self.table, &mut self.follow) else {
+        let internal = &mut self.counts.internal;
+        let Some(key) = internal.expect(key, "a fragment has a key") else {
+            return;
+        };
+        let Some((table, follow)) = following(internal, &mut self.table, &mut self.follow) else {
             return;
         };
         let id = table.flows.blocks.head(flow).id;
@@ -386,7 +388,8 @@ impl Runtime {
             id,
             direction,
         };
-        let Some(unit) = follow.units.get_mut(meta.unit) else {
+        let unit = follow.units.get_mut(meta.unit);
+        let Some(unit) = internal.expect(unit, "a flow's unit is here") else {
             return;
         };
         unit.changed |= BELONGINGS;

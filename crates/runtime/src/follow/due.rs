@@ -57,7 +57,8 @@ impl Runtime {
         key: &FlowKey,
         clock: u64,
     ) {
-        let (Some(table), Some(follow)) = (&mut self.table, &self.follow) else {
+        let internal = &mut self.counts.internal;
+        let Some((table, follow)) = following(internal, &mut self.table, &mut self.follow) else {
             return;
         };
         let units = &follow.units;

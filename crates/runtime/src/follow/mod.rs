@@ -79,7 +79,7 @@ pub(crate) struct Follow {
 const FOLLOWS: &str = "the stage is under a switch";
 
 /// Both parts that an engine under a switch has; a missing one is counted.
-fn following<'t>(
+pub(crate) fn following<'t>(
     internal: &mut Internal,
     table: &'t mut Option<FlowTable>,
     follow: &'t mut Option<Box<Follow>>,

@@ -81,7 +81,12 @@ impl Runtime {
                 let records = table.level_mut(level);
                 let block = records.blocks.bytes_mut(member);
                 for place in places {
-                    let Some((own, rest)) = counters.split_at_checked(place.len()) else {
+                    let split = counters.split_at_checked(place.len());
+                    let split = self
+                        .counts
+                        .internal
+                        .expect(split, "counters of the length checked");
+                    let Some((own, rest)) = split else {
                         return;
                     };
                     counters = rest;

@@ -17,6 +17,7 @@ use weir_nf::host::{AliasRequest, FlowHead};
 use weir_packet::FlowKey;
 
 use crate::bytes::Reader;
+use crate::follow::following;
 use crate::runtime::Runtime;
 pub use error::SnapshotError;
 use format::{Parsed, TOUCH, TOUCH_2};
@@ -115,7 +116,8 @@ impl Runtime {
             follow.units.begin(unit);
         }
         let placed = self.place_all(unit, &parsed);
-        let (Some(table), Some(follow)) = (&self.table, &mut self.follow) else {
+        let internal = &mut self.counts.internal;
+        let Some((table, follow)) = following(internal, &mut self.table, &mut self.follow) else {
             return placed;
         };
         if placed.is_err() {

@@ -5,6 +5,8 @@ use weir_nf::host::FlowHead;
 
 use super::SnapshotError;
 use super::format::{Parsed, Record, Shape, Slot, SlotBytes};
+use crate::flows::HAS_TABLE;
+use crate::follow::following;
 use crate::fragments::Owner;
 use crate::functions::RunNode;
 use crate::runtime::Runtime;
@@ -94,16 +96,24 @@ impl Runtime {
     }
 
     fn place_datagrams(&mut self, unit: u64, parsed: &Parsed<'_>, flows: &[u32]) {
-        let (Some(table), Some(follow)) = (&self.table, &mut self.follow) else {
+        if parsed.datagrams.is_empty() {
+            return;
+        }
+        let internal = &mut self.counts.internal;
+        let Some((table, follow)) = following(internal, &mut self.table, &mut self.follow) else {
             return;
         };
-        let Some(known) = follow.units.get_mut(unit) else {
+        let known = follow.units.get_mut(unit);
+        let Some(known) = self
+            .counts
+            .internal
+            .expect(known, "the unit's place was made its own")
+        else {
             return;
         };
         for datagram in &parsed.datagrams {
-            let Some(&flow) = flows.get(datagram.flow as usize) else {
-                continue;
-            };
+            // `Parsed::of` has refused others.
+            let flow = flows[datagram.flow as usize];
             let owner = Owner {
                 flow,
                 id: table.flows.blocks.head(flow).id,
@@ -194,7 +204,7 @@ impl Runtime {
     /// Takes a record away without telling any function, with its buffers and
     /// aliases.
     pub(super) fn take_back(&mut self, level: usize, record: u32) {
-        let Some(table) = self.table.as_mut() else {
+        let Some(table) = self.counts.internal.expect(self.table.as_mut(), HAS_TABLE) else {
             return;
         };
         let records = table.level_mut(level);

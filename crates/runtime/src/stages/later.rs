@@ -56,7 +56,7 @@ impl Runtime {
                 continue;
             }
             for notice in notices::read(bytes) {
-                let good = notice.is_ok_and(|notice| self.heed(pool, &notice));
+                let good = notice.is_ok_and(|notice| self.apply_notice(pool, &notice));
                 if let (false, Some(fed)) = (good, self.plan.fed_mut()) {
                     fed.bad_notices += 1;
                 }
@@ -263,9 +263,9 @@ impl Runtime {
             let good = match notice {
                 Ok(Notice::FlowOpened(mut flow)) => {
                     flow.bits |= FlowHead::AFTER_LOSS;
-                    self.heed_opened(&flow)
+                    self.apply_opened(&flow)
                 }
-                Ok(other) => self.heed(pool, &other),
+                Ok(other) => self.apply_notice(pool, &other),
                 Err(_) => false,
             };
             if let (false, Some(fed)) = (good, self.plan.fed_mut()) {
@@ -277,9 +277,9 @@ impl Runtime {
 
     /// Does what a notice says; false where it can't be right.
     #[inline(never)]
-    fn heed(&mut self, pool: &mut FramePool, notice: &Notice) -> bool {
+    fn apply_notice(&mut self, pool: &mut FramePool, notice: &Notice) -> bool {
         match notice {
-            Notice::FlowOpened(flow) => self.heed_opened(flow),
+            Notice::FlowOpened(flow) => self.apply_opened(flow),
             Notice::UnitOpened {
                 scope,
                 record,
@@ -300,19 +300,19 @@ impl Runtime {
                 fed.units += u64::from(taken);
                 taken
             }
-            Notice::FlowEnded(end) => self.heed_end(pool, None, end),
+            Notice::FlowEnded(end) => self.apply_end(pool, None, end),
             Notice::UnitEnded { scope, end } => {
                 let scopes = self.table.iter().flat_map(|table| &table.scopes);
                 let mut codes = scopes.map(|s| code_of(s.scope));
                 match codes.position(|code| code == *scope) {
-                    Some(scope) => self.heed_end(pool, Some(scope), end),
+                    Some(scope) => self.apply_end(pool, Some(scope), end),
                     None => true,
                 }
             }
         }
     }
 
-    fn heed_opened(&mut self, flow: &FlowOpened) -> bool {
+    fn apply_opened(&mut self, flow: &FlowOpened) -> bool {
         let (Some(table), Some(fed)) = (&mut self.table, self.plan.fed_mut()) else {
             return true;
         };
@@ -347,7 +347,7 @@ impl Runtime {
         true
     }
 
-    fn heed_end(&mut self, pool: &mut FramePool, scope: Option<usize>, end: &End) -> bool {
+    fn apply_end(&mut self, pool: &mut FramePool, scope: Option<usize>, end: &End) -> bool {
         let Some(table) = &mut self.table else {
             return true;
         };

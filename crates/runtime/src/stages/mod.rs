@@ -2,14 +2,14 @@
 //!
 //! Only the first stage of a plan has a table of flows: it parses keys, holds
 //! fragments, tracks TCP, opens and ends flows and units. Later ones have state
-//! blocks under the same record numbers. What they must know comes to them in
+//! blocks under the same record numbers. All that they must know comes to them in
 //! order, in the one stream of frames:
 //!
 //! - packets carry where they go next (`next` in their metadata) and their
 //!   place in their flow ([`weir_packet::FrameMeta::place`]);
 //! - frames of notices say which flow or unit a record has become, and that it
-//!   has ended, why and when. What the classification of a burst opened and
-//!   ended comes before the burst's packets.
+//!   has ended, why and when. Those that the classification of a burst opened
+//!   and ended come before the burst's packets.
 //!
 //! A packet that is for a stage further on, or for none, passes a stage
 //! untouched and in its turn, and so do notices. So each flow's packets, ends
@@ -38,7 +38,7 @@ pub enum Role {
     /// The only stage.
     #[default]
     Alone,
-    /// The first of several. What leaves it is for a [`Role::Later`].
+    /// The first of several. Its output is for a [`Role::Later`].
     First(Rest),
     /// Behind a first one.
     Later {

@@ -77,7 +77,7 @@ impl Units {
     }
 }
 
-/// A record is no longer used. What the first stage knew last goes with it.
+/// A record is no longer used. The last state of the first stage goes with it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct End {
     pub(crate) record: u32,

@@ -55,9 +55,7 @@ impl Runtime {
         while mask != 0 {
             let i = mask.trailing_zeros() as usize;
             mask &= mask - 1;
-            if let Some(frame) = frames.get(i) {
-                self.offer(watches, memory, frame, None, &point_of);
-            }
+            self.offer(watches, memory, &frames[i], None, &point_of);
         }
     }
 
@@ -106,15 +104,13 @@ impl Runtime {
         mask: u64,
         made: usize,
     ) {
-        let Some(node) = self.functions.nodes().get(number) else {
-            return;
-        };
+        let node = &self.functions.nodes()[number];
         let after = |armed: &Armed| armed.after.get(number).copied().flatten();
         let mut left = mask;
         while left != 0 {
             let i = left.trailing_zeros() as usize;
             left &= left - 1;
-            let Some(frame) = frames.get(i) else { continue };
+            let frame = &frames[i];
             match self.way_of(number, i) {
                 Way::Dropped(reason) => {
                     let comment = Some(Comment::Dropped(&reason));
@@ -174,7 +170,7 @@ impl Runtime {
         while left != 0 {
             let i = left.trailing_zeros() as usize;
             left &= left - 1;
-            let Some(frame) = frames.get(i) else { continue };
+            let frame = &frames[i];
             let side = memory.meta(frame).side.opposite();
             self.offer(watches, memory, frame, None, out(side));
         }

@@ -38,9 +38,10 @@ impl Runtime {
         let Some((i, wanted)) = asked.find(|(_, wanted)| *wanted != 0) else {
             return frames.len();
         };
-        let (0, Some(frame)) = (i, frames.first_mut()) else {
+        if i > 0 {
             return i;
-        };
+        }
+        let frame = &mut frames[0];
         let marked = memory.meta(frame).watched();
         let again = marked & slots != 0 && self.plan.kind() != Kind::Later;
         memory.meta_mut(frame).watch(marked | wanted);
@@ -183,9 +184,7 @@ impl Runtime {
         before: Before,
     ) {
         let cycles = self.cost.now().wrapping_sub(before.start);
-        let Some(node) = self.functions.nodes().get(number) else {
-            return;
-        };
+        let node = &self.functions.nodes()[number];
         let kind = node.processor.descriptor();
         let (meta, bytes) = memory.read(frame);
         let state = self.state_shown(number);
@@ -363,10 +362,8 @@ impl Runtime {
     /// The way function `number` sends packet `i`, in the order in which the
     /// engine takes verdicts.
     pub(super) fn way_of(&self, number: usize, i: usize) -> Way {
-        let (Some(node), outcome) = (self.functions.nodes().get(number), &self.scratch.outcome)
-        else {
-            return Way::Nothing;
-        };
+        let node = &self.functions.nodes()[number];
+        let outcome = &self.scratch.outcome;
         let bit = 1u64 << i;
         if outcome.dropped & bit != 0 {
             let reasons = node.processor.descriptor().drops;
@@ -388,9 +385,7 @@ impl Runtime {
     }
 
     fn verdict(&self, number: usize) -> StepVerdict {
-        let Some(node) = self.functions.nodes().get(number) else {
-            return StepVerdict::Nothing;
-        };
+        let node = &self.functions.nodes()[number];
         match self.way_of(number, 0) {
             Way::Dropped(reason) => StepVerdict::Dropped(reason),
             Way::Turned => StepVerdict::Turned,
@@ -398,11 +393,7 @@ impl Runtime {
             Way::On(label, target) => StepVerdict::On {
                 label: node.label(label),
                 to: match target {
-                    Target::Node(next) => self
-                        .functions
-                        .nodes()
-                        .get(next)
-                        .map_or_else(String::new, |next| next.name.clone()),
+                    Target::Node(next) => self.functions.nodes()[next].name.clone(),
                     Target::Later(_) => "a later stage".to_owned(),
                     _ => "out".to_owned(),
                 },

@@ -161,19 +161,8 @@ fn to_text(stats: &v1::GetStatsResponse) -> String {
     let mut text = String::new();
     // Writing to a `String` can't fail.
     let _ = writeln!(text, "up {:.1} s", stats.elapsed_ns as f64 / 1e9);
-    for (way, ports) in [("in", &stats.inputs), ("out", &stats.outputs)] {
-        for port in ports {
-            let lost: u64 = port.drops.iter().map(|c| c.value).sum();
-            let _ = writeln!(
-                text,
-                "  {way:<4} {:<34} {:>14} packets {:>16} bytes {:>10} lost",
-                port.port,
-                thousands(port.packets),
-                thousands(port.bytes),
-                thousands(lost)
-            );
-        }
-    }
+    write_ports(&mut text, "in", &stats.inputs);
+    write_ports(&mut text, "out", &stats.outputs);
     for chain in &stats.chains {
         write_chain(&mut text, chain);
     }
@@ -194,45 +183,71 @@ fn to_text(stats: &v1::GetStatsResponse) -> String {
         text.push('\n');
     }
     for place in &stats.runtimes {
-        let _ = write!(text, "runtime {}: {}", place.id, place.state);
-        if place.deaths > 0 {
-            let (place, died) = (place.place, thousands(place.deaths));
-            let _ = write!(text, "; {died} have died in its place, {place}");
-        }
-        text.push('\n');
+        write_runtime(&mut text, place);
     }
     for switch in &stats.switches {
-        let units = thousands(switch.units);
-        let _ = write!(text, "switch of {}: {units} units", switch.chain);
-        if switch.replication != "none" {
-            let (how, without) = (&switch.replication, thousands(switch.unprotected));
-            let _ = write!(text, ", replicated {how}: {without} unprotected");
-        }
-        for (n, what) in [
-            (switch.unsettled, "change their runtime"),
-            (switch.lost, "were lost"),
-        ] {
-            if n > 0 {
-                let _ = write!(text, ", {} {what}", thousands(n));
-            }
-        }
-        text.push('\n');
+        write_switch(&mut text, switch);
     }
     for thread in &stats.threads {
-        let _ = writeln!(
-            text,
-            "\nthread {}: asleep {:.1} % of the time, {} of {} frames free{}",
-            thread.name,
-            100.0 * thread.idle_ns as f64 / stats.elapsed_ns.max(1) as f64,
-            thousands(thread.frames_free),
-            thousands(thread.frames),
-            match thread.steered {
-                0 => String::new(),
-                steered => format!(", {} packets passed to other workers", thousands(steered)),
-            }
-        );
+        write_thread(&mut text, thread, stats.elapsed_ns);
     }
     text
+}
+
+fn write_ports(text: &mut String, way: &str, ports: &[v1::PortStats]) {
+    for port in ports {
+        let lost: u64 = port.drops.iter().map(|c| c.value).sum();
+        let _ = writeln!(
+            text,
+            "  {way:<4} {:<34} {:>14} packets {:>16} bytes {:>10} lost",
+            port.port,
+            thousands(port.packets),
+            thousands(port.bytes),
+            thousands(lost)
+        );
+    }
+}
+
+fn write_runtime(text: &mut String, place: &v1::RuntimePlace) {
+    let _ = write!(text, "runtime {}: {}", place.id, place.state);
+    if place.deaths > 0 {
+        let (place, died) = (place.place, thousands(place.deaths));
+        let _ = write!(text, "; {died} have died in its place, {place}");
+    }
+    text.push('\n');
+}
+
+fn write_switch(text: &mut String, switch: &v1::SwitchStats) {
+    let units = thousands(switch.units);
+    let _ = write!(text, "switch of {}: {units} units", switch.chain);
+    if switch.replication != "none" {
+        let (how, without) = (&switch.replication, thousands(switch.unprotected));
+        let _ = write!(text, ", replicated {how}: {without} unprotected");
+    }
+    for (n, what) in [
+        (switch.unsettled, "change their runtime"),
+        (switch.lost, "were lost"),
+    ] {
+        if n > 0 {
+            let _ = write!(text, ", {} {what}", thousands(n));
+        }
+    }
+    text.push('\n');
+}
+
+fn write_thread(text: &mut String, thread: &v1::ThreadStats, elapsed_ns: u64) {
+    let _ = writeln!(
+        text,
+        "\nthread {}: asleep {:.1} % of the time, {} of {} frames free{}",
+        thread.name,
+        100.0 * thread.idle_ns as f64 / elapsed_ns.max(1) as f64,
+        thousands(thread.frames_free),
+        thousands(thread.frames),
+        match thread.steered {
+            0 => String::new(),
+            steered => format!(", {} packets passed to other workers", thousands(steered)),
+        }
+    );
 }
 
 fn write_chain(text: &mut String, chain: &v1::ChainStats) {

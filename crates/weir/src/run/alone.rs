@@ -8,12 +8,37 @@ use weir_runtime::{Lie, Runtime, RuntimeConfig};
 use crate::args::Run;
 use crate::driver::live::Alone;
 use crate::driver::{ChainPlan, Executor as _};
-use crate::exit::Failure;
+use crate::exit::{Failure, Outcome};
 
+use super::conclude::conclude;
+use super::input::Input;
+use super::line::Line;
+use super::onlook::Watched;
 use super::plan::PlanSummary;
-use super::ports::RunPort;
+use super::ports::{Ports, RunPort};
 use super::summary::Ended;
 use super::{audit, frames, pipeline, placement};
+
+pub(super) fn run(
+    args: &Run,
+    file: &ChainFile,
+    (plans, stages): (&[ChainPlan], &[Stage]),
+    ports: &Ports,
+    config: RuntimeConfig,
+    watched: &mut Watched<'_>,
+) -> Outcome {
+    if let Some(core) = core(args, plans)? {
+        weir_exec::pin(core).map_err(Failure::outside)?;
+    }
+    let executor = executor(args, stages, config, ports.memory())?;
+    // Outputs are created last, so that an unreadable input truncates no file.
+    let input = Input::open(ports)?;
+    let mut line = Line::open(executor, input, args, file, ports)?;
+    line.open_control(args, file, ports, "files", Vec::new())?;
+    let (mut of_run, ended) = line.drive(args, watched)?;
+    sum_up(line.executor, args, file, plans, &ports.inputs, &mut of_run);
+    conclude(args, ports, of_run, ended, config.seed, watched)
+}
 
 /// The core of the only thread.
 pub(super) fn core(args: &Run, plans: &[ChainPlan]) -> Result<Option<usize>, Failure> {

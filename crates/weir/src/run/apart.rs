@@ -83,7 +83,7 @@ pub(crate) fn run(args: &EngineArgs, kinds: &[Kind]) -> Outcome {
     let seed = process.seed();
     let file = chains::load(&run.chain, &run.templates, &run.set, seed, kinds);
     let plans = file.and_then(|file| {
-        // What a placement or the chain file says of runtimes decides how chains are compiled.
+        // Runtimes of a placement or the chain file change how chains are compiled.
         let run = super::placement::applied(&run, &file)?;
         plan::plans(&run, &file)
     });

@@ -60,7 +60,7 @@ impl Input {
     }
 
     /// As [`MergedInput::receive`]; ended where a signal came, or an input can't go
-    /// on. What was read before that still comes.
+    /// on. Packets read before that still come.
     pub(super) fn receive(
         &mut self,
         pool: &mut FramePool,

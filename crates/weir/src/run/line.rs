@@ -125,13 +125,11 @@ impl<C: Executor> Line<C> {
 
     fn ended(&self, elapsed: Duration) -> Ended {
         Ended {
-            reports: Vec::new(),
             inputs: self.input.ports().map(InputPort::counters).collect(),
             outputs: self.outputs.counters(),
             refused: self.dispatcher.refused,
             elapsed,
-            more: Vec::new(),
-            warnings: Vec::new(),
+            ..Ended::default()
         }
     }
 

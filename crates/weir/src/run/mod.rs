@@ -31,17 +31,16 @@ mod table;
 mod wires;
 mod workers;
 
+use weir_graph::ChainFile;
 use weir_nf::host::{Kind, Stage};
 use weir_runtime::{RunAtStart, RuntimeConfig};
 
 use crate::args::Run;
+use crate::driver::ChainPlan;
 use crate::exit::{Failure, Outcome};
 use crate::{chains, seed};
 
-use conclude::conclude;
 use engine_config::engine_config;
-use input::Input;
-use line::Line;
 use onlook::Watched;
 pub(crate) use onlook::{Onlooker, input_names, places};
 pub(crate) use ports::{Also, Ports, once};
@@ -93,11 +92,8 @@ fn run_with(
     // To the compiler cores of the command line are not those of the file,
     // before which come a chain's own.
     let plans = plan::plans(written, &file)?;
-    let only = plans.iter().map(plan::only_stage);
-    let Some(stages) = only
-        .map(Option::<&Stage>::cloned)
-        .collect::<Option<Vec<_>>>()
-    else {
+    let stages = plans.iter().map(|chain| plan::only_stage(chain).cloned());
+    let Some(stages) = stages.collect::<Option<Vec<Stage>>>() else {
         frames::check_one_stage(args)?;
         if ports.are_live() {
             return live::pipeline(args, &file, plans, &ports, config);
@@ -107,38 +103,24 @@ fn run_with(
     if ports.are_live() {
         return live::run(args, &file, &stages, &plans, &ports, config);
     }
+    let chains = (&*plans, &*stages);
+    whole_chains(args, &file, chains, &ports, config, &mut watched)
+}
+
+/// Chains of one stage each, between captures.
+fn whole_chains(
+    args: &Run,
+    file: &ChainFile,
+    chains: (&[ChainPlan], &[Stage]),
+    ports: &Ports,
+    config: RuntimeConfig,
+    watched: &mut Watched<'_>,
+) -> Outcome {
     if let Some(runtimes) = args.runtimes {
-        return cluster::run(
-            args,
-            runtimes,
-            &file,
-            (&plans, &stages),
-            &ports,
-            config,
-            None,
-            &mut watched,
-        );
+        return cluster::run(args, runtimes, file, chains, ports, config, None, watched);
     }
     if let Some(workers) = args.workers {
-        let chains = (&*plans, &*stages);
-        return workers::run(args, workers, &file, chains, &ports, config, &mut watched);
+        return workers::run(args, workers, file, chains, ports, config, watched);
     }
-    if let Some(core) = alone::core(args, &plans)? {
-        weir_exec::pin(core).map_err(Failure::outside)?;
-    }
-    let executor = alone::executor(args, &stages, config, ports.memory())?;
-    // Outputs are created last, so that an unreadable input truncates no file.
-    let input = Input::open(&ports)?;
-    let mut line = Line::open(executor, input, args, &file, &ports)?;
-    line.open_control(args, &file, &ports, "files", Vec::new())?;
-    let (mut of_run, ended) = line.drive(args, &mut watched)?;
-    alone::sum_up(
-        line.executor,
-        args,
-        &file,
-        &plans,
-        &ports.inputs,
-        &mut of_run,
-    );
-    conclude(args, &ports, of_run, ended, seed, &mut watched)
+    alone::run(args, file, chains, ports, config, watched)
 }

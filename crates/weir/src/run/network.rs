@@ -116,32 +116,64 @@ fn config(
     warnings: &mut Vec<String>,
 ) -> Result<Config, Failure> {
     outputs(sorted)?;
-    // For each port of the file, its index among the run's ports.
-    let mut places = Vec::new();
-    for port in &routing.ports {
+    let places = places(routing, sorted)?;
+    let ports = ports(routing, sorted, &places, warnings)?;
+    let routes = routing.routes.iter().map(|route| RouteConfig {
+        to: route.to,
+        via: route.via,
+        port: places[route.port],
+    });
+    let neighbours = routing.neighbours.iter();
+    let neighbours = neighbours.map(|neighbour| NeighbourConfig {
+        port: places[neighbour.port],
+        address: neighbour.address,
+        mac: neighbour.mac,
+    });
+    let pinned = routing.routes.len() + routing.neighbours.len();
+    let mut limits = Limits::default();
+    limits.neighbours += pinned as u32;
+    Ok(Config {
+        ports,
+        routes: routes.collect(),
+        neighbours: neighbours.collect(),
+        owned: owned(file),
+        limits,
+        seed,
+    })
+}
+
+/// For each port of the file, its index among the run's ports.
+fn places(routing: &Routing, sorted: &Sorted) -> Result<Vec<usize>, Failure> {
+    let place = |port: &RoutedPort| {
         let found = sorted.coming().zip(0..);
         let mut found = found.filter(|(coming, _)| coming.name == port.name);
         match (found.next(), found.next()) {
-            (Some((_, place)), None) => places.push(place),
-            (None, _) => {
-                return Err(Failure::usage(format!(
-                    "the router's port `{0}` has no interface: write `--in {0}=af-packet:NAME`, or \
-                     `--in {0}=CAPTURE` to play one",
-                    port.name
-                )));
-            }
-            (Some(_), Some((second, _))) => {
-                return Err(Failure::usage(format!(
-                    "port `{}`: the router's port `{}` has an interface or a capture already",
-                    second.text, port.name
-                )));
-            }
+            (Some((_, place)), None) => Ok(place),
+            (None, _) => Err(Failure::usage(format!(
+                "the router's port `{0}` has no interface: write `--in {0}=af-packet:NAME`, or \
+                 `--in {0}=CAPTURE` to play one",
+                port.name
+            ))),
+            (Some(_), Some((second, _))) => Err(Failure::usage(format!(
+                "port `{}`: the router's port `{}` has an interface or a capture already",
+                second.text, port.name
+            ))),
         }
-    }
+    };
+    routing.ports.iter().map(place).collect()
+}
+
+/// The router's ports, in the order of the run's.
+fn ports(
+    routing: &Routing,
+    sorted: &Sorted,
+    places: &[usize],
+    warnings: &mut Vec<String>,
+) -> Result<Vec<PortConfig>, Failure> {
     let mut ports = Vec::new();
     for (place, coming) in sorted.coming().enumerate() {
-        let number = places.iter().position(|at| *at == place);
-        let Some(port) = number.and_then(|number| routing.ports.get(number)) else {
+        let mut all = routing.ports.iter().zip(places);
+        let Some((port, _)) = all.find(|(_, at)| **at == place) else {
             return Err(Failure::usage(format!(
                 "port `{}`: the router has no addresses for `{}`",
                 coming.text, coming.name
@@ -152,50 +184,27 @@ fn config(
             None => played_config(port, place),
         });
     }
-    let place = |number: usize| places.get(number).copied().unwrap_or_default();
-    let owned = file.chains.iter().flat_map(|chain| &chain.stage.nodes);
+    Ok(ports)
+}
+
+/// The addresses that functions answer for, each once: a balancer names one for each of its
+/// services' ports.
+fn owned(file: &ChainFile) -> Vec<Owned> {
+    let nodes = file.chains.iter().flat_map(|chain| &chain.stage.nodes);
     let mut all: Vec<Owned> = Vec::new();
-    for owned in owned.flat_map(|node| node.processor.owns()) {
+    for owned in nodes.flat_map(|node| node.processor.owns()) {
         let owned = Owned {
             addresses: owned.addresses,
             side: owned.side,
         };
-        // Once for each of its services' ports.
         if !all.contains(&owned) {
             all.push(owned);
         }
     }
-    let pinned = routing.routes.len() + routing.neighbours.len();
-    let mut limits = Limits::default();
-    limits.neighbours += pinned as u32;
-    Ok(Config {
-        ports,
-        routes: routing
-            .routes
-            .iter()
-            .map(|route| RouteConfig {
-                to: route.to,
-                via: route.via,
-                port: place(route.port),
-            })
-            .collect(),
-        neighbours: routing
-            .neighbours
-            .iter()
-            .map(|neighbour| NeighbourConfig {
-                port: place(neighbour.port),
-                address: neighbour.address,
-                mac: neighbour.mac,
-            })
-            .collect(),
-        owned: all,
-        limits,
-        seed,
-    })
+    all
 }
 
-/// Refuses files that the packets of an interface would be for: they leave by
-/// it.
+/// Refuses a file as the output of a port with an interface: its packets leave by that.
 fn outputs(sorted: &Sorted) -> Result<(), Failure> {
     for (number, port) in sorted.others.iter().enumerate() {
         let played = sorted.replays.iter().any(|other| other.name == port.name);

@@ -99,6 +99,9 @@ pub(super) fn sum_up(
             processes: end.processes,
             pages: end.pages,
         };
+        for border in apart.processes.iter().filter_map(|p| p.border.as_ref()) {
+            of_run.internal(&border.counts.internal);
+        }
         of_run.warnings.extend(apart.warnings());
         of_run.more.push(Box::new(apart));
     }

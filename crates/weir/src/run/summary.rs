@@ -5,6 +5,7 @@ use std::time::Duration;
 use serde_json::{Map, Value, json};
 use weir_ctl::DriverDrop;
 use weir_io::port::PortCounters;
+use weir_packet::Internal;
 use weir_runtime::{FunctionReport, Report};
 use weir_telemetry::Counters as _;
 
@@ -60,6 +61,7 @@ pub(super) struct Own {
 }
 
 /// The results of a run, from which the summary is made.
+#[derive(Default)]
 pub(super) struct Ended {
     pub(super) reports: Vec<Report>,
     pub(super) inputs: Vec<PortCounters>,
@@ -73,6 +75,16 @@ pub(super) struct Ended {
 }
 
 impl Ended {
+    /// Warns of states that cannot occur.
+    pub(super) fn internal(&mut self, internal: &Internal) {
+        if let Some(first) = internal.first() {
+            let count = internal.count();
+            self.warnings.push(format!(
+                "{count} states that cannot occur were met, first at {first}: this is a fault of weir"
+            ));
+        }
+    }
+
     /// Warns where frames were not given back.
     pub(super) fn leaked(&mut self, frames: usize) {
         if frames > 0 {
@@ -97,41 +109,17 @@ impl Summary {
         let inputs: Vec<_> = ports.inputs.iter().cloned().zip(inputs).collect();
         let outputs: Vec<_> = ports.outputs.iter().cloned().zip(outputs).collect();
         let sum = |f: fn(&Report) -> u64| reports.iter().map(f).sum::<u64>();
-        let mut drops = Vec::new();
-        let mut malformed = Vec::new();
-        for (_, port) in inputs.iter().chain(&outputs) {
-            for (reason, count) in port.drops.named() {
-                add(&mut drops, reason.to_owned(), count);
-            }
-        }
-        if refused > 0 {
-            add(&mut drops, DriverDrop::NoChain.name().to_owned(), refused);
-        }
-        for report in &reports {
-            let several = reports.len() > 1;
-            for (reason, count) in &report.drops {
-                // A reason of a function carries its chain's name where there
-                // are several; the engine's own are the same everywhere.
-                let own = report.functions.iter().any(|f| {
-                    reason
-                        .strip_prefix(&f.name)
-                        .is_some_and(|rest| rest.starts_with('.'))
-                });
-                let name = match (several, own) {
-                    (true, true) => format!("{}.{reason}", report.chain),
-                    _ => reason.clone(),
-                };
-                add(&mut drops, name, *count);
-            }
-            for (reason, count) in &report.malformed {
-                add(&mut malformed, reason.clone(), *count);
-            }
-        }
         let own: Vec<Own> = more.iter().map(|more| more.own()).collect();
-        for (reason, count) in own.iter().flat_map(|own| &own.drops) {
-            add(&mut drops, reason.clone(), *count);
-        }
         let owned = |f: fn(&Own) -> u64| own.iter().map(f).sum::<u64>();
+        let mut drops = Totals::default();
+        drops.add_ports(inputs.iter().chain(&outputs));
+        if refused > 0 {
+            drops.add(DriverDrop::NoChain.name(), refused);
+        }
+        drops.add_chains(&reports);
+        drops.add_all(own.iter().flat_map(|own| &own.drops));
+        let mut malformed = Totals::default();
+        malformed.add_all(reports.iter().flat_map(|report| &report.malformed));
         let of = |ports: &[(RunPort, PortCounters)], f: fn(&PortCounters) -> u64| {
             ports.iter().map(|(_, counters)| f(counters)).sum::<u64>()
         };
@@ -146,8 +134,8 @@ impl Summary {
             held: sum(|r| r.held) + owned(|own| own.held),
             kept: owned(|own| own.kept),
             flows: sum(|r| r.flows.seen),
-            drops,
-            malformed,
+            drops: drops.0,
+            malformed: malformed.0,
             elapsed,
             seed,
             warnings,
@@ -211,10 +199,47 @@ impl Summary {
     }
 }
 
-fn add(list: &mut Vec<(String, u64)>, reason: String, count: u64) {
-    match list.iter_mut().find(|(name, _)| *name == reason) {
-        Some((_, n)) => *n += count,
-        None => list.push((reason, count)),
+/// Sums by name, in the order in which names came first.
+#[derive(Default)]
+struct Totals(Vec<(String, u64)>);
+
+impl Totals {
+    fn add(&mut self, name: &str, count: u64) {
+        match self.0.iter_mut().find(|(known, _)| known == name) {
+            Some((_, n)) => *n += count,
+            None => self.0.push((name.to_owned(), count)),
+        }
+    }
+
+    fn add_all<'a>(&mut self, counts: impl IntoIterator<Item = &'a (String, u64)>) {
+        for (name, count) in counts {
+            self.add(name, *count);
+        }
+    }
+
+    fn add_ports<'a>(&mut self, ports: impl Iterator<Item = &'a (RunPort, PortCounters)>) {
+        for (reason, count) in ports.flat_map(|(_, port)| port.drops.named()) {
+            self.add(reason, count);
+        }
+    }
+
+    /// Adds the drops of chains. Where there are several, a reason of a function carries its
+    /// chain's name; the engine's own reasons are the same everywhere.
+    fn add_chains(&mut self, reports: &[Report]) {
+        let several = reports.len() > 1;
+        for report in reports {
+            for (reason, count) in &report.drops {
+                let is_of = |f: &FunctionReport| {
+                    let rest = reason.strip_prefix(&f.name);
+                    rest.is_some_and(|rest| rest.starts_with('.'))
+                };
+                if several && report.functions.iter().any(is_of) {
+                    self.add(&format!("{}.{reason}", report.chain), *count);
+                } else {
+                    self.add(reason, *count);
+                }
+            }
+        }
     }
 }
 

@@ -137,8 +137,8 @@ struct KernelCounts {
 
 impl XdpPort {
     /// Looks once a second for queues that were added, and has the program cover
-    /// them. Asking takes a lock of the kernel's that whoever sets up interfaces
-    /// holds; one member asks for all.
+    /// them. Asking takes the kernel's lock for interfaces (RTNL); one member
+    /// asks for all.
     fn follow_queues(&mut self) {
         self.looks = (self.looks + 1) % LOOKS;
         if self.looks != 0 || !self.member.is_first() || !self.attachment.has_all_queues() {

@@ -2,6 +2,8 @@
 
 use std::time::Duration;
 
+use weir_packet::Internal;
+
 /// Acts of a process that no bug of weir's explains: it is not heard any further.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Offence {
@@ -102,4 +104,6 @@ pub struct BorderCounts {
     pub died: u64,
     /// By [`Offence::ALL`].
     pub offences: [u64; Offence::ALL.len()],
+    /// States that cannot occur.
+    pub internal: Internal,
 }

@@ -80,7 +80,7 @@ impl StageInput for BorderInput {
     }
 
     fn waiting(&self) -> usize {
-        self.0.lock().there()
+        self.0.lock().waiting()
     }
 
     fn is_over(&self) -> bool {

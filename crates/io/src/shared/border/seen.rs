@@ -1,6 +1,8 @@
 //! Metadata of lent packets, and the metadata that packets of the tenant's own may have.
 
-use weir_packet::{FrameMeta, LinkType, META_BYTES, Place, SaidMeta, Side, Time, frame_flags};
+use weir_packet::{
+    ByteSet, FrameMeta, LinkType, META_BYTES, Place, SaidMeta, Side, Time, frame_flags,
+};
 
 /// Metadata of lent packets: packets that the tenant makes may have the same.
 #[derive(Debug, Default)]
@@ -9,7 +11,7 @@ pub(super) struct Seen {
     chain: u16,
     tenant: u16,
     links: u16,
-    ports: [u64; 4],
+    ports: ByteSet,
 }
 
 impl Seen {
@@ -17,7 +19,7 @@ impl Seen {
         self.time = self.time.max(meta.time);
         (self.chain, self.tenant) = (meta.chain, meta.tenant);
         self.links |= 1 << meta.link as u8;
-        self.ports[usize::from(meta.port) / 64] |= 1 << (meta.port % 64);
+        self.ports.insert(meta.port);
     }
 
     /// True if it names a port, a link and a side that there are.
@@ -25,7 +27,7 @@ impl Seen {
         said.side <= 1
             && u32::from(said.link) < u16::BITS
             && self.links >> said.link & 1 != 0
-            && self.ports[usize::from(said.port) / 64] >> (said.port % 64) & 1 != 0
+            && self.ports.contains(said.port)
     }
 
     /// The metadata of a packet that was made.

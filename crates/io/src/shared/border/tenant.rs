@@ -66,7 +66,7 @@ pub(super) enum Slot {
     /// The tenant has it with the packet or notice of this number.
     Lent(u64),
     /// The same, but nobody waits for it.
-    Disowned(u64),
+    Abandoned(u64),
     /// The tenant has it for packets that it makes.
     Spare,
 }
@@ -80,7 +80,7 @@ pub struct Tenant {
     to: Writer<Words>,
     from: Reader<Words>,
     supply: Writer<Words>,
-    home: Reader<Words>,
+    freed: Reader<Words>,
     status: Words,
     waker: Waker,
     slots: Box<[Slot]>,
@@ -116,7 +116,7 @@ impl Tenant {
             to: Writer::attach(ring(0)?).map_err(fail)?,
             from: Reader::attach(ring(1)?).map_err(fail)?,
             supply: Writer::attach(ring(2)?).map_err(fail)?,
-            home: Reader::attach(ring(3)?).map_err(fail)?,
+            freed: Reader::attach(ring(3)?).map_err(fail)?,
             status: files[1].words(places.status, STATUS_WORDS)?,
             files,
             waker,
@@ -259,7 +259,7 @@ impl Tenant {
     pub(super) fn hear(
         &mut self,
         from: &mut Vec<u32>,
-        home: &mut Vec<u32>,
+        freed: &mut Vec<u32>,
     ) -> Result<Option<u32>, Offence> {
         // Before the rings: what it gave before it said so is seen.
         let done = self.status[DONE].load(Ordering::Acquire);
@@ -268,7 +268,7 @@ impl Tenant {
             return Err(Offence::BadPosition);
         }
         let whole = drain(&mut self.from, from)?;
-        drain(&mut self.home, home)?;
+        drain(&mut self.freed, freed)?;
         if !whole {
             return Ok(None);
         }
@@ -295,7 +295,7 @@ impl Tenant {
         match std::mem::replace(slot, Slot::Free) {
             Slot::Free => return,
             Slot::Spare => self.spares -= 1,
-            Slot::Lent(_) | Slot::Disowned(_) => {}
+            Slot::Lent(_) | Slot::Abandoned(_) => {}
         }
         self.free[usize::from(number >= self.layout.small_frames)].push(number);
     }
@@ -312,21 +312,21 @@ impl Tenant {
     }
 
     /// Nobody waits any longer for what was lent in this frame.
-    pub(super) fn disown(&mut self, number: u32) {
+    pub(super) fn abandon(&mut self, number: u32) {
         if let Some(slot) = self.slots.get_mut(number as usize)
             && let Slot::Lent(seq) = *slot
         {
-            *slot = Slot::Disowned(seq);
+            *slot = Slot::Abandoned(seq);
         }
     }
 
     /// It is done with what it was lent under this number: where nobody waited
     /// for that and it did not give it back, leaves it the frame. True there.
-    pub(super) fn leave_disowned(&mut self, number: u32, seq: u64) -> bool {
+    pub(super) fn leave_abandoned(&mut self, number: u32, seq: u64) -> bool {
         let Some(slot) = self.slots.get_mut(number as usize) else {
             return false;
         };
-        let is_it = *slot == Slot::Disowned(seq);
+        let is_it = *slot == Slot::Abandoned(seq);
         if is_it {
             *slot = Slot::Spare;
             self.spares += 1;

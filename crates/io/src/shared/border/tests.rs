@@ -333,7 +333,7 @@ fn each_offence_is_found() {
         let places = border.tenant.as_ref().unwrap().places();
         if number == 2 || number == 3 {
             // As if it had said where they go.
-            border.exits[3] = true;
+            border.exits.insert(3);
         }
         wrong(&places, &files, &mut tenant, &write);
         let mut out = Vec::new();
@@ -503,7 +503,7 @@ proptest! {
             border.settle(&mut pool);
             prop_assert_eq!(pool.outstanding(), border.frames());
             let counts = border.counts();
-            let with = border.tenant.as_ref().map_or(0, Tenant::has);
+            let with = border.tenant.as_deref().map_or(0, Tenant::has);
             prop_assert!(with <= 2_066);
             let ended = counts.went - counts.made + counts.dropped + counts.stalled + counts.gone + counts.refused + counts.died;
             prop_assert!(ended <= counts.came);
@@ -641,7 +641,7 @@ fn captures_wait_for_a_start_by_the_budget() {
     assert_eq!(border.give(&mut frames, now), 1);
     assert_eq!((border.counts().gone, border.credit), (1, Duration::ZERO));
     border.begin();
-    assert_eq!(border.credit, ANEW);
+    assert_eq!(border.credit, SUCCESSOR_CREDIT);
     all_back(&mut pool, &mut border, Vec::new());
 }
 

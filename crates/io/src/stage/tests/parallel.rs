@@ -283,7 +283,7 @@ fn what_a_branch_makes_itself_goes_home_and_is_counted() {
     let mut lender = Lender::new(pool.share(4, 2));
     let (to, _sync) = point(4);
     let memory = pool.memory().clone();
-    let mut marker = Marker::new(memory, 0, true, Box::new(to), lender.way_home());
+    let mut marker = Marker::new(memory, 0, true, Box::new(to), lender.return_path());
     let mut frames = vec![packet(&mut pool, 1)];
     assert_eq!(marker.give(&mut frames), 1);
     assert_eq!(marker.counts().foreign, 1);

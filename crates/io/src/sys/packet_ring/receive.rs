@@ -4,8 +4,8 @@
 //! # Safety
 //!
 //! A slot with `TP_STATUS_USER` is ours, to be read only, until 0 is stored, after
-//! which the kernel may write it. What a slot's header says (place and length) is
-//! checked against the slot before anything is read by it. Bytes of a slot are lent
+//! which the kernel may write it. Place and length in a slot's header are
+//! checked against the slot before they are used. Bytes of a slot are lent
 //! out with a borrow of the ring, so that none is held when the slot is given back.
 
 #![allow(unsafe_code)]

@@ -96,8 +96,8 @@ impl SendRing {
         Ok(())
     }
 
-    /// Has the kernel send what was written: how many packets it took. What it did
-    /// not take is taken back, with the error of the first such packet: `ENOBUFS` where
+    /// Has the kernel send what was written: how many packets it took. The
+    /// rest is taken back, with the error of the first such packet: `ENOBUFS` where
     /// the kernel has no memory for more.
     pub(crate) fn flush(&mut self, fd: BorrowedFd<'_>) -> (usize, io::Result<()>) {
         let sent = socket::send_ring(fd);

@@ -45,8 +45,8 @@ fn control(need: &Need) -> Option<Finding> {
     })
 }
 
-/// Capabilities that are needed and not there, with what for. What could be
-/// tried was: a process may be root and still not be let.
+/// Capabilities that are needed and not there, with their uses. Where possible the operation
+/// was tried: root may lack them, too.
 fn missing(machine: &Machine, need: &Need) -> Vec<(Capability, &'static str)> {
     let kernel = &machine.kernel;
     let has = |capability| machine.privileges.has(capability);

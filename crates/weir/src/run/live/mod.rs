@@ -2,10 +2,11 @@
 //! end.
 
 mod introduce;
+mod looks;
 mod owned;
 mod ran;
 
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use weir_ctl::command::CommandSender;
 use weir_graph::ChainFile;
@@ -25,12 +26,13 @@ use super::wires::Sorted;
 use super::{alone, apart, cluster, network, pipeline, workers};
 use crate::args::Run;
 use crate::doctor;
-use crate::driver::live::{Live, LivePorts, Looks, Replay, Speed, Way};
+use crate::driver::live::{Live, LivePorts, Replay, Speed, Way};
 use crate::driver::{ChainPlan, Dispatcher, EventFile, Executor, Patience, Workers};
 use crate::exit::{Failure, Outcome};
 use crate::say::say;
 
 use introduce::introduce;
+use looks::looks;
 use ran::Ran;
 
 /// Refuses what does not go together with interfaces, or without.
@@ -214,22 +216,8 @@ fn drive<C: Executor>(
     if let Some(guardian) = &mut guardian {
         guardian.running()?;
     }
-    let since = before.map_or(Duration::ZERO, |before| before.since);
-    let most = args.duration.map(|most| most.saturating_sub(since));
-    let mut live = Live::new(
-        executor,
-        ports,
-        layer,
-        Dispatcher::new(file),
-        Looks::new(
-            signals,
-            most,
-            guardian.map(Guardian::into_stream),
-            clock,
-            handler,
-        ),
-        events,
-    );
+    let looks = looks(args, signals, guardian, clock, handler);
+    let mut live = Live::new(executor, ports, layer, Dispatcher::new(file), looks, events);
     live.wakeful = args.never_sleeps();
     let start = Instant::now();
     let mut ended = live.drive();
@@ -239,7 +227,6 @@ fn drive<C: Executor>(
     ended = ended.and(live.finish());
     let (inputs, outputs) = live.counters();
     let of_run = Ended {
-        reports: Vec::new(),
         inputs,
         outputs,
         refused: live.dispatcher.refused,
@@ -253,6 +240,7 @@ fn drive<C: Executor>(
             .chain(live.ports.warnings())
             .chain(live.layer.warnings())
             .collect(),
+        ..Ended::default()
     };
     Ok(Ran {
         executor: live.executor,

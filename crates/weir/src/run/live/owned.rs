@@ -24,6 +24,7 @@ use super::super::summary::{Ended, More};
 use super::super::wires::Sorted;
 use super::super::{audit, network};
 use super::introduce::introduce;
+use super::looks::looks;
 use super::ran::Ran;
 use crate::args::Run;
 use crate::driver::live::{
@@ -465,11 +466,8 @@ pub(super) fn run(
         // One that is gone says why when it is joined.
         let _ = thread.ports.send(opened);
     }
-    let since = before.map_or(Duration::ZERO, |before| before.since);
-    let most = args.duration.map(|most| most.saturating_sub(since));
-    let starter = guardian.map(Guardian::into_stream);
-    let looks =
-        Looks::new(signals, most, starter, clock, prepared.handler).in_group(Arc::clone(&group));
+    let looks = looks(args, signals, guardian, clock, prepared.handler);
+    let looks = looks.in_group(Arc::clone(&group));
     let start = Instant::now();
     let mut live = prepared.first.begin((pool, ports), looks, events);
     let guard = PanicGuard {
@@ -521,21 +519,10 @@ fn sum_up(
         Err(failure) => (Vec::new(), Err(failure)),
     };
     let mut of_run = Ended {
-        reports: Vec::new(),
-        inputs: first
-            .inputs
-            .iter()
-            .map(|_| PortCounters::default())
-            .collect(),
-        outputs: first
-            .outputs
-            .iter()
-            .map(|_| PortCounters::default())
-            .collect(),
-        refused: 0,
+        inputs: vec![PortCounters::default(); first.inputs.len()],
+        outputs: vec![PortCounters::default(); first.outputs.len()],
         elapsed,
-        more: Vec::new(),
-        warnings: Vec::new(),
+        ..Ended::default()
     };
     let mut end = WorkersEnd {
         limits,
@@ -562,12 +549,7 @@ fn sum_up(
         peers.push(worker.peer);
     }
     of_run.more.extend(network::summary(layer, sorted));
-    if let Some(first) = internal.first() {
-        let count = internal.count();
-        of_run.warnings.push(format!(
-            "{count} states that cannot occur were met, first at {first}: this is a fault of weir"
-        ));
-    }
+    of_run.internal(&internal);
     let gathered = PeerEnd::gather(peers);
     end.leaked = gathered.missing;
     end.unprocessed = gathered.unprocessed as u64;

@@ -9,13 +9,13 @@ const MOST: usize = 16 << 20;
 
 /// Notices in their order, as copies.
 #[derive(Debug, Default)]
-pub(super) struct Untold {
+pub(super) struct PendingNotices {
     /// Metadata, room in its frame, and length.
     notices: VecDeque<(FrameMeta, usize, usize)>,
     bytes: VecDeque<u8>,
 }
 
-impl Untold {
+impl PendingNotices {
     pub(super) fn is_empty(&self) -> bool {
         self.notices.is_empty()
     }
@@ -48,11 +48,11 @@ impl Untold {
         }
         if self.notices.is_empty() {
             // Its memory was for a start under load: most have none.
-            *self = Untold::default();
+            *self = PendingNotices::default();
         }
     }
 
     pub(super) fn clear(&mut self) {
-        *self = Untold::default();
+        *self = PendingNotices::default();
     }
 }
