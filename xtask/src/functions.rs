@@ -158,7 +158,6 @@ const TO_SPLIT: &[(&str, &str)] = &[
     ("crates/weir/src/driver/pipeline/end.rs", "end"),
     ("crates/weir/src/driver/pipeline/mod.rs", "behind"),
     ("crates/weir/src/driver/pipeline/mod.rs", "start_placed"),
-    ("crates/weir/src/driver/pipeline/process/host.rs", "start"),
     ("crates/weir/src/driver/pipeline/wiring.rs", "wire"),
 ];
 

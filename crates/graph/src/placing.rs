@@ -33,6 +33,9 @@ pub struct Placing {
     pub threads: Vec<PlacedThread>,
     /// Nodes that have a process each.
     pub processes: Vec<String>,
+    /// Where it is written, as `FILE:LINE`.
+    #[serde(skip)]
+    pub written_at: String,
 }
 
 impl fmt::Display for Placing {
@@ -92,7 +95,9 @@ pub(crate) fn thread_keys() -> Keys<PlacedThread> {
 
 /// Reads the mapping.
 pub(crate) fn read(node: &Node, report: &mut Report<'_>) -> Placing {
-    keys().read(node, report).unwrap_or_default()
+    let read = keys().read(node, report).unwrap_or_default();
+    let written_at = report.texts.line(node.span);
+    Placing { written_at, ..read }
 }
 
 /// A list of threads.

@@ -6,10 +6,12 @@ use weir_nf::host::Kind;
 
 use crate::args::{Check, Format, Schema, SchemaOf};
 use crate::exit::{Exit, Outcome};
+use crate::run::placement;
 use crate::{chains, output};
 
 pub(crate) fn check(args: &Check, kinds: &[Kind]) -> Outcome {
     let file = chains::load(&args.chain, &args.templates, &args.set, 0, kinds)?;
+    placement::of_file(&file)?;
     let described: Vec<_> = file.chains.iter().map(weir_graph::describe).collect();
     match args.output {
         Format::Text => {

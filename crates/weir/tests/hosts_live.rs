@@ -21,6 +21,8 @@ mod support;
 mod web;
 
 use std::process::Command;
+use std::sync::mpsc::{Sender, channel};
+use std::thread::JoinHandle;
 use std::time::Duration;
 
 use agents::{Agent, KEY, key};
@@ -113,6 +115,21 @@ fn drops(network: &Network, host: usize, hook: &str) {
     );
 }
 
+/// Fetches one file after the other until it is told to stop; gives how many.
+fn fetch_on(network: &Network) -> (Sender<()>, JoinHandle<Result<u64, String>>) {
+    let (stop, until) = channel::<()>();
+    let fetching = network.spawn("client", move || {
+        let mut done = 0;
+        while until.try_recv().is_err() {
+            let server = network::SERVER[done as usize % 2];
+            web::fetch(network::at(server, 80), done % 3 == 0, done, 4 << 20)?;
+            done += 1;
+        }
+        Ok::<u64, String>(done)
+    });
+    (stop, fetching)
+}
+
 /// Firewall and NAT, whose states are replicated before a packet leaves: whichever host goes,
 /// no connection sees it but by a pause.
 #[test]
@@ -146,16 +163,7 @@ fn a_host_that_is_cut_off_breaks_no_connection() {
     ];
     let weir = network.weir(&chain, &words);
     network.ping(1);
-    let (stop, until) = std::sync::mpsc::channel::<()>();
-    let fetching = network.spawn("client", move || {
-        let mut done = 0;
-        while until.try_recv().is_err() {
-            let server = network::SERVER[done as usize % 2];
-            web::fetch(network::at(server, 80), done % 3 == 0, done, 4 << 20)?;
-            done += 1;
-        }
-        Ok::<u64, String>(done)
-    });
+    let (stop, fetching) = fetch_on(&network);
     let faults = [Fault::Cut, Fault::Killed, Fault::Mute, Fault::Deaf];
     for (turn, fault) in faults.into_iter().cycle().take(8).enumerate() {
         let host = turn % HOSTS.len();

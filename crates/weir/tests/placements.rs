@@ -301,3 +301,27 @@ fn a_chain_file_places_nodes() {
         ran.err
     );
 }
+
+#[test]
+fn a_placement_in_a_chain_file_is_wrong_at_its_line() {
+    let folder = Folder::new();
+    let text = "chain: p
+placement:
+  threads:
+    - {nodes: [ports, switch]}
+    - {nodes: [runtime 1]}
+  processes: [runtime 3]
+nfs: [monitor]
+";
+    let chain = folder.write("p.yaml", text);
+    for words in [
+        &["check"][..],
+        &["run", "--in", "gen:packets=10", "--quiet"],
+        &["plan", "--placement"],
+    ] {
+        let ran = run(words.iter().chain([&chain.as_str()]));
+        assert_eq!(ran.code, 3, "{words:?}: {}", ran.err);
+        let part = "p.yaml:3: error: a placement of 2 runtimes calls them";
+        assert!(ran.err.contains(part), "{words:?}: {}", ran.err);
+    }
+}

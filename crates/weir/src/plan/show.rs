@@ -9,7 +9,7 @@ use crate::args::{PlanFormat, ShowPlan};
 use crate::driver::placement::{self as placed, Form};
 use crate::driver::{ChainPlan, Workers};
 use crate::exit::{Exit, Failure, Outcome};
-use crate::run::placement::homes;
+use crate::run::placement::{homes, of_file};
 use crate::{chains, output};
 
 use super::place_svg;
@@ -79,16 +79,13 @@ pub(crate) fn show(args: &ShowPlan, kinds: &[Kind]) -> Outcome {
 fn placement(args: &ShowPlan, file: &ChainFile, plans: Vec<Plan>) -> Outcome {
     let wrong = |why: String| Failure::usage(format!("the placement: {why}"));
     let other = args.processes || args.runtimes.is_some() || args.workers.is_some();
-    let given = file.placement.as_ref().filter(|_| !other);
-    let mut given = given.map(placed::of_file);
-    if let Some(given) = &mut given {
-        placed::without_guard(given);
-    }
-    let form = match (&given, args.runtimes, args.workers) {
-        (Some(given), ..) => placed::form_of(given).map_err(wrong)?,
-        (_, Some(runtimes), _) => Form::Runtimes(runtimes),
-        (_, _, Some(workers)) => Form::Workers(workers),
-        (None, None, None) => Form::Stages,
+    let (given, form) = match of_file(file)? {
+        Some((given, form)) if !other => (Some(given), form),
+        _ => match (args.runtimes, args.workers) {
+            (Some(runtimes), _) => (None, Form::Runtimes(runtimes)),
+            (_, Some(workers)) => (None, Form::Workers(workers)),
+            (None, None) => (None, Form::Stages),
+        },
     };
     let chosen = match form {
         Form::Runtimes(count) => placed::of_runtimes(count as usize, &args.cores, args.processes),

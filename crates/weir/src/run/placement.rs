@@ -20,26 +20,56 @@ pub(super) fn applied(args: &Run, file: &ChainFile) -> Result<Run, Failure> {
         || args.workers.is_some()
         || args.processes
         || !args.cores.is_empty();
-    let (path, mut placed) = match (&args.placement, &file.placement) {
-        (Some(path), _) => (path, read(path)?),
-        (None, Some(placing)) if !other => (&args.chain, placement::of_file(placing)),
-        (None, _) => return Ok(args),
+    let (placed, form) = match &args.placement {
+        Some(path) => {
+            let wrong = |why: String| Failure::usage(format!("{}: {why}", path.display()));
+            let (placed, form) = checked(read(path)?, file).map_err(wrong)?;
+            check_cores(&placed).map_err(wrong)?;
+            (placed, form)
+        }
+        None if other => return Ok(args),
+        None => match of_file(file)? {
+            Some((placed, form)) => {
+                check_cores(&placed).map_err(Failure::usage)?;
+                (placed, form)
+            }
+            None => return Ok(args),
+        },
     };
-    let wrong = |why: String| Failure::usage(format!("{}: {why}", path.display()));
-    placed.check().map_err(wrong)?;
-    if placement::without_guard(&mut placed) && !file.network.fails_open() {
-        let why = "a guard is for a bump that fails open (`network: {on-failure: open}`)";
-        return Err(wrong(why.to_owned()));
-    }
-    match placement::form_of(&placed).map_err(wrong)? {
+    match form {
         Form::Stages => {}
         Form::Runtimes(count) => args.runtimes = Some(count),
         Form::Workers(count) => args.workers = Some(count),
     }
-    let cores: Vec<usize> = placed.cores().into_iter().flatten().collect();
-    weir_exec::check_cores(&cores).map_err(wrong)?;
     args.placed = Some(placed);
     Ok(args)
+}
+
+/// The placement that the chain file writes, and its form.
+pub(crate) fn of_file(file: &ChainFile) -> Result<Option<(Placement, Form)>, Failure> {
+    let Some(placing) = &file.placement else {
+        return Ok(None);
+    };
+    let wrong = |why| Failure::chain(format!("{}: error: {why}", placing.written_at));
+    let checked = checked(placement::of_file(placing), file);
+    checked.map(Some).map_err(wrong)
+}
+
+/// A placement that may be one of this file, without its guard, and its form.
+fn checked(mut placed: Placement, file: &ChainFile) -> Result<(Placement, Form), String> {
+    placed.check()?;
+    if placement::without_guard(&mut placed) && !file.network.fails_open() {
+        let why = "a guard is for a bump that fails open (`network: {on-failure: open}`)";
+        return Err(why.to_owned());
+    }
+    let form = placement::form_of(&placed)?;
+    Ok((placed, form))
+}
+
+/// Whether this machine has the cores of a placement.
+fn check_cores(placed: &Placement) -> Result<(), String> {
+    let cores: Vec<usize> = placed.cores().into_iter().flatten().collect();
+    weir_exec::check_cores(&cores)
 }
 
 fn read(path: &Path) -> Result<Placement, Failure> {
