@@ -34,7 +34,7 @@ pub use command::{CommandReceiver, CommandSender, NotSent, command_channel};
 pub use cores::{check_cores, nth_core, pin, ranges, started_aside, step_aside};
 pub use error::ExecError;
 pub use node::{Node, Round};
-pub use park::{IdleStrategy, NEVER_PARK, Parker, Parks, Wakers};
+pub use park::{IdleStrategy, NEVER_PARK, Parker, Parks, Wakers, asleep};
 pub use placement::Placement;
 pub use restart::{Forget, RestartPolicy, Restarts};
 pub use supervise::{Team, cause_of};

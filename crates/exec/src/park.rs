@@ -1,9 +1,10 @@
 //! Idle threads: a thread without work yields the processor, then sleeps in `poll`
 //! until another thread has queued something for it.
 
+use std::cell::Cell;
 use std::os::fd::{AsFd as _, BorrowedFd};
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use weir_io::shared::Waker as ProcessWaker;
@@ -97,6 +98,15 @@ impl Parks for () {
         true
     }
     fn unpark(&mut self) {}
+}
+
+thread_local! {
+    static ASLEEP: Cell<Duration> = const { Cell::new(Duration::ZERO) };
+}
+
+/// How long the calling thread has slept in its [`Parker`]s so far.
+pub fn asleep() -> Duration {
+    ASLEEP.get()
 }
 
 /// A thread's own waker.
@@ -226,8 +236,10 @@ impl Parker {
             tv_sec: longest.as_secs() as i64,
             tv_nsec: i64::from(longest.subsec_nanos()),
         };
+        let began = Instant::now();
         // A failed poll returns at once; the thread reads its queues again.
         let _ = poll(&mut polled, Some(&longest));
+        ASLEEP.set(ASLEEP.get() + began.elapsed());
     }
 
     fn stay_awake(&mut self, reads: &mut impl Parks) {

@@ -239,6 +239,33 @@ mod tests {
     }
 
     #[test]
+    fn a_worker_without_work_sleeps_and_knows_how_long() {
+        /// Has nothing to do for so many steps.
+        struct Quiet(u32);
+        impl Node for Quiet {
+            type Report = std::time::Duration;
+            fn step(&mut self) -> Result<Round, String> {
+                // A park that lasts its whole time is a few steps after it began.
+                self.0 -= u32::from(crate::asleep() > std::time::Duration::ZERO);
+                Ok(Round {
+                    over: self.0 == 0,
+                    ..Round::default()
+                })
+            }
+            fn longest(&self) -> std::time::Duration {
+                std::time::Duration::from_millis(5)
+            }
+            fn finish(self) -> Result<std::time::Duration, String> {
+                Ok(crate::asleep())
+            }
+        }
+        let began = std::time::Instant::now();
+        let slept = run(vec![Quiet(1)], parker()).unwrap()[0];
+        assert!(slept.as_millis() >= 4, "{slept:?}");
+        assert!(slept <= began.elapsed(), "{slept:?}");
+    }
+
+    #[test]
     fn a_node_that_fails_ends_its_worker() {
         struct Broken;
         impl Node for Broken {

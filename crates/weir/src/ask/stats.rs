@@ -238,11 +238,18 @@ fn write_switch(text: &mut String, switch: &v1::SwitchStats) {
 fn write_thread(text: &mut String, thread: &v1::ThreadStats, elapsed_ns: u64) {
     let _ = writeln!(
         text,
-        "\nthread {}: asleep {:.1} % of the time, {} of {} frames free{}",
+        "\nthread {}: asleep {:.1} % of the time{}{}",
         thread.name,
         100.0 * thread.idle_ns as f64 / elapsed_ns.max(1) as f64,
-        thousands(thread.frames_free),
-        thousands(thread.frames),
+        match thread.frames {
+            // It has those of another thread.
+            0 => String::new(),
+            all => format!(
+                ", {} of {} frames free",
+                thousands(thread.frames_free),
+                thousands(all)
+            ),
+        },
         match thread.steered {
             0 => String::new(),
             steered => format!(", {} packets passed to other workers", thousands(steered)),

@@ -140,6 +140,7 @@ pub(crate) fn thread_counts<C: Executor>(executor: &mut C) -> ThreadCounts {
     let pool = executor.pool();
     ThreadCounts {
         name: name.to_owned(),
+        idle: weir_exec::asleep(),
         frames: (pool.available() + pool.outstanding()) as u64,
         frames_free: pool.available() as u64,
         reports,

@@ -243,6 +243,7 @@ impl CommandTarget for Work {
     fn counts(&mut self) -> ThreadCounts {
         ThreadCounts {
             name: format!("runtime {}", self.id.0),
+            idle: weir_exec::asleep(),
             ..ThreadCounts::of_parts(|visit| self.parts(visit))
         }
     }

@@ -97,6 +97,7 @@ impl CommandTarget for Shown<'_> {
     fn counts(&mut self) -> ThreadCounts {
         let mut counts = ThreadCounts {
             name: self.name.to_owned(),
+            idle: weir_exec::asleep(),
             ..ThreadCounts::of_parts(|visit| self.parts(visit))
         };
         for part in &mut counts.reports {

@@ -86,6 +86,7 @@ impl CommandTarget for Shown {
     fn counts(&mut self) -> ThreadCounts {
         ThreadCounts {
             name: format!("worker {}", self.number + 1),
+            idle: weir_exec::asleep(),
             ..ThreadCounts::of_parts(|visit| self.parts(visit))
         }
     }
