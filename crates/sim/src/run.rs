@@ -149,6 +149,24 @@ mod tests {
         }
     }
 
+    /// An owner without a replica had applied again what was let out, and said so only when it
+    /// was asked once more.
+    #[test]
+    fn an_owner_alone_says_that_it_has_all() {
+        let settings = Settings {
+            mode: Some(Mode::Ring),
+            faults: Faults::HOSTILE,
+            some_faults: false,
+            packets: 600,
+            flows: 40,
+            moves: 100,
+            ..Settings::default()
+        };
+        let plan = Plan::draw(7_797, &settings, None);
+        let (outcome, _) = run(&settings, &plan, Trace::default()).unwrap();
+        assert_eq!(outcome.violation, None);
+    }
+
     /// Deaths and pauses are noticed by silence, and a host's loss loses nothing.
     #[test]
     fn silence_is_suspected_and_hosts_are_lost() {
