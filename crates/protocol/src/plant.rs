@@ -139,11 +139,17 @@ pub enum Plant {
     /// Packets are applied however few frames are free for what they cause. Not
     /// in [`Plant::ALL`]: it needs rings, and a test has it.
     FramesUnseen,
+    /// Held packets are swept also where nobody would send them again.
+    HeldSwept,
+    /// A pull that comes before the word that its view is over is forgotten.
+    PullForgotten,
+    /// What is on its way on a path that loses nothing is sent again.
+    RepeatsInHaste,
 }
 
 impl Plant {
     /// Bugs that the simulator finds, in the order of the documentation.
-    pub const ALL: [Plant; 62] = [
+    pub const ALL: [Plant; 65] = [
         Plant::NoViewCheck,
         Plant::NoFence,
         Plant::NoOrderAtGate,
@@ -206,6 +212,9 @@ impl Plant {
         Plant::HiddenNameless,
         Plant::SuspectedEarly,
         Plant::DeafHeard,
+        Plant::HeldSwept,
+        Plant::PullForgotten,
+        Plant::RepeatsInHaste,
     ];
 
     /// Its name on a command line.
@@ -227,6 +236,9 @@ impl Plant {
             Plant::NoReserve => "no-reserve",
             Plant::TickRefused => "tick-refused",
             Plant::FramesUnseen => "frames-unseen",
+            Plant::HeldSwept => "held-swept",
+            Plant::PullForgotten => "pull-forgotten",
+            Plant::RepeatsInHaste => "repeats-in-haste",
             Plant::ForgetUnordered => "forget-unordered",
             Plant::ClaimWithState => "claim-with-state",
             Plant::NamesGoAtOnce => "names-go-at-once",

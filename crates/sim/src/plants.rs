@@ -96,6 +96,14 @@ fn settings_for_slip(slip: Slip) -> Settings {
         _ => None,
     };
     match slip {
+        Slip::RelayLost | Slip::SupplyEnds | Slip::CutEntryKept => Settings {
+            faults: of(&[Fault::Delay, Fault::Pause, Fault::Crash]),
+            mode: Some(Mode::Ring),
+            some_faults: false,
+            replication: None,
+            moves: 100,
+            ..base
+        },
         Slip::LostNever => Settings {
             faults: of(&[Fault::Loss, Fault::NothingKept]),
             some_faults: false,
@@ -267,6 +275,7 @@ fn settings_for(plant: Plant) -> Settings {
             faults: of(&[Fault::Delay, Fault::Pause, Fault::Crash]),
             some_faults: false,
             mode: Some(Mode::Ring),
+            replication: Some(Replication::None),
             flows: 20,
             moves: 150,
             ..base
@@ -274,6 +283,15 @@ fn settings_for(plant: Plant) -> Settings {
         Plant::SettledBeforeOut => Settings {
             faults: of(&[Fault::Delay, Fault::Pause, Fault::Crash, Fault::FullBuffers]),
             mode: Some(Mode::Ring),
+            replication: Some(Replication::None),
+            ..base
+        },
+        Plant::HeldSwept | Plant::PullForgotten | Plant::RepeatsInHaste => Settings {
+            faults: of(&[Fault::Delay, Fault::Pause, Fault::FullBuffers]),
+            mode: Some(Mode::Ring),
+            some_faults: false,
+            replication: None,
+            moves: 100,
             ..base
         },
         Plant::NoOrderAtGate => Settings {

@@ -85,7 +85,7 @@ mod tests {
         }
     }
 
-    /// Threads and queues, all their faults, and limits that are reached. In seed 5036 the flow
+    /// One host: queues, all its faults, limits that are reached, and every replication. In seed 5036 the flow
     /// that somebody had ended was forgotten with the runtime that had the tick. In the next two
     /// the target of a move died before all was here that its source had put out.
     #[test]
@@ -110,9 +110,61 @@ mod tests {
                 *world.entry(name).or_default() += count;
             }
         }
-        for name in ["crashes", "left", "queues_full", "ports_waited_for_queues"] {
+        for name in [
+            "crashes",
+            "crashes_at_work",
+            "left",
+            "messages_passed_on",
+            "queues_full",
+            "ports_waited_for_queues",
+        ] {
             assert!(world.get(name).is_some_and(|count| *count > 0), "{name}");
         }
+    }
+
+    /// A pull came before the word that closed its view, which waited for room in the queue: it
+    /// was forgotten, and asked for again five seconds later. In the last seed a runtime that had
+    /// not run for long asked for packets that were in its queue.
+    #[test]
+    fn what_overtakes_on_one_host_is_not_lost() {
+        for (seed, replication) in [
+            (8_041, "every-5"),
+            (7_005, "each-burst"),
+            (11_041, "each-burst"),
+            (17_033, "each-burst"),
+        ] {
+            let settings = Settings {
+                mode: Some(Mode::Ring),
+                faults: Faults::HOSTILE,
+                some_faults: false,
+                replication: Some(replication.parse().unwrap()),
+                packets: 600,
+                flows: 40,
+                moves: 100,
+                ..Settings::default()
+            };
+            let plan = Plan::draw(seed, &settings, None);
+            let (outcome, _) = run(&settings, &plan, Trace::default()).unwrap();
+            assert_eq!(outcome.violation, None, "seed {seed}");
+        }
+    }
+
+    /// An owner without a replica had applied again what was let out, and said so only when it
+    /// was asked once more.
+    #[test]
+    fn an_owner_alone_says_that_it_has_all() {
+        let settings = Settings {
+            mode: Some(Mode::Ring),
+            faults: Faults::HOSTILE,
+            some_faults: false,
+            packets: 600,
+            flows: 40,
+            moves: 100,
+            ..Settings::default()
+        };
+        let plan = Plan::draw(7_797, &settings, None);
+        let (outcome, _) = run(&settings, &plan, Trace::default()).unwrap();
+        assert_eq!(outcome.violation, None);
     }
 
     /// Deaths and pauses are noticed by silence, and a host's loss loses nothing.

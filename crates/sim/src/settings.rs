@@ -1,7 +1,6 @@
 //! Settings of a simulation.
 
-use weir_protocol::in_process;
-use weir_protocol::settings::{Dispatch, Replication};
+use weir_protocol::settings::Replication;
 
 use crate::bug::Bug;
 use crate::chain::Chain;
@@ -129,9 +128,6 @@ impl Settings {
 
     /// When replicas get the state in the run of this seed.
     pub fn replication_of(&self, seed: u64) -> Replication {
-        if self.mode_of(seed) == Mode::Ring {
-            return in_process::switch(Dispatch::default(), 1).replication;
-        }
         let mut random = Random::new(seed, 7);
         let drawn = match (random.chance(650), random.chance(400)) {
             (true, true) => Replication::Every(random.within(2, 24) as u32),

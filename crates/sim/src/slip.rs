@@ -131,6 +131,12 @@ slips! {
     DeathUntold = "death-untold",
     /// A process keeps one data frame in a hundred of a unit's.
     FrameLeaked = "frame-leaked",
+    /// The switch's thread passes no message on from one runtime's process to another one.
+    RelayLost = "relay-lost",
+    /// A process gets free frames when it starts, and none later.
+    SupplyEnds = "supply-ends",
+    /// An entry that a death has cut keeps its frames.
+    CutEntryKept = "cut-entry-kept",
     /// A stream gives one message in fifty out twice.
     MessageTwice = "message-twice",
     /// A data frame that travels says another length on the wire than the packet had.

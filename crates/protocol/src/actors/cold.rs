@@ -176,6 +176,9 @@ pub(crate) struct Cold {
     pub(crate) stored: BTreeMap<View, Stored>,
     pub(crate) waiting: Option<Waiting>,
     pub(crate) closing: Option<Closing>,
+    /// A view for which its owner has asked for the state, before the switch has closed
+    /// this one.
+    pub(crate) pulled: Option<(View, RuntimeId)>,
     pub(crate) copying: Option<Copying>,
     pub(crate) early: Option<Early>,
     /// With its sender, the view it is of and the one it is for, and when it
@@ -206,6 +209,7 @@ impl Cold {
         self.stored.is_empty()
             && self.waiting.is_none()
             && self.closing.is_none()
+            && self.pulled.is_none()
             && self.copying.is_none()
             && self.early.is_none()
             && self.ahead.is_none()

@@ -154,6 +154,7 @@ impl Actors {
             if stale {
                 outputs.push(core::mem::take(&mut cold.live).kept);
                 cold.closing = None;
+                cold.pulled = None;
                 cold.copying = None;
                 cold.ending = None;
             }

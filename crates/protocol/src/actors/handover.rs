@@ -345,7 +345,7 @@ impl Actors {
     }
 
     /// The target asks for the state of view `old` at `at`. Only the switch
-    /// ends a view: where it has not said so yet, both say it again later.
+    /// ends a view: where it has not said so yet, the state leaves when it does.
     pub(super) fn pulled(
         &mut self,
         now: Time,
@@ -388,8 +388,11 @@ impl Actors {
         let Some(hot) = self.table.live(unit) else {
             return self.internal.note("a live actor without a record");
         };
-        let cold = self.cold.get_mut(&unit);
-        let Some(closing) = cold.and_then(|cold| cold.closing.as_mut()) else {
+        let cold = self.cold.entry(unit).or_default();
+        let Some(closing) = cold.closing.as_mut() else {
+            if self.settings.plant != Some(Plant::PullForgotten) {
+                cold.pulled = Some((new, from));
+            }
             return self.counts.add(ActorCount::PullEarly);
         };
         if closing.new != new || closing.to != from || hot.limit != at {
@@ -398,7 +401,8 @@ impl Actors {
         closing.pulled = true;
         if hot.clock == at {
             self.close(now, unit);
-        } else {
+        } else if !self.settings.lossless {
+            // Else they are on their way.
             self.ask_repeat(now, hot);
         }
     }
@@ -421,13 +425,14 @@ impl Actors {
         if !fits {
             return self.counts.add(ActorCount::MessageRefused);
         }
-        let closing = Closing {
+        let cold = self.cold.entry(unit).or_default();
+        let was_pulled = cold.pulled.take() == Some((new, to));
+        cold.closing = Some(Closing {
             new,
             to,
             mode,
-            pulled: known.is_some_and(|known| known.pulled),
-        };
-        self.cold.entry(unit).or_default().closing = Some(closing);
+            pulled: was_pulled || known.is_some_and(|known| known.pulled),
+        });
         let hot = Hot { limit: at, ..hot };
         self.table.set(hot);
         if known.is_none() {

@@ -604,6 +604,7 @@ impl Actors {
         if let Some(cold) = self.cold.get_mut(&unit) {
             cold.early = None;
             cold.closing = None;
+            cold.pulled = None;
             cold.copying = None;
             cold.ending = None;
         }

@@ -70,6 +70,9 @@ impl Actors {
         }
         keeper.due = None;
         let (told, held) = (keeper.told, keeper.held);
+        if keeper.replica.is_none() && keeper.silent > Clock::ZERO {
+            return self.held_alone(now, hot?);
+        }
         if !keeper.owes() || hot.is_none_or(|hot| hot.clock <= held) {
             return None;
         }
@@ -84,6 +87,18 @@ impl Actors {
         });
         self.send_state(now, unit);
         self.cold.get(&unit)?.live.due
+    }
+
+    /// Without a replica the view can be settled as soon as its owner has applied again all
+    /// that was let out: nothing else says so where no word is lost.
+    fn held_alone(&mut self, now: Time, hot: Hot) -> Option<Time> {
+        if hot.flags & SILENT == 0 {
+            self.say(now, hot.unit, true);
+            return None;
+        }
+        let due = now.plus(self.wait());
+        self.cold.get_mut(&hot.unit)?.live.due = Some(due);
+        Some(due)
     }
 
     /// The switch knows that the replica holds the state after `clock`.

@@ -45,6 +45,7 @@ impl Actors {
         for (unit, cold) in &mut self.cold {
             cold.waiting = None;
             cold.closing = None;
+            cold.pulled = None;
             cold.copying = None;
             cold.ahead = None;
             cold.staged = None;

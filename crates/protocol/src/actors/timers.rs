@@ -235,7 +235,7 @@ impl Actors {
 
     /// Held packets are looked through after a while, where they would be sent again.
     pub(super) fn sweep_after(&mut self, now: Time) {
-        if self.settings.lossless {
+        if self.settings.lossless && self.settings.plant != Some(Plant::HeldSwept) {
             return;
         }
         let at = now.plus(self.settings.repeat_after.saturating_mul(8));

@@ -502,7 +502,8 @@ impl Switch {
         // died since: nobody has those packets, and no output of them has left. On a
         // path that loses nothing no owner is behind: it has applied them meanwhile.
         let is_untold = self.settings.plant == Some(Plant::BehindUntold);
-        if self.settings.acknowledge && self.every == 0 && !is_untold {
+        let may_lose = self.settings.acknowledge && !self.settings.lossless;
+        if may_lose && self.every == 0 && !is_untold {
             for clock in after.0 + 1..=unit.out {
                 self.send_lost(now, pool, &unit, clock);
             }

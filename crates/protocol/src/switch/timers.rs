@@ -186,7 +186,8 @@ impl Switch {
     /// Time after which a packet that was not let out is sent again, or a word that was not
     /// answered: on a path that loses nothing they are on their way.
     pub(super) fn patience(&self) -> u64 {
-        match self.settings.lossless {
+        let in_haste = self.settings.plant == Some(Plant::RepeatsInHaste);
+        match self.settings.lossless && !in_haste {
             true => self.settings.repeat_after.saturating_mul(LAST_RESORT),
             false => self.wait,
         }

@@ -133,7 +133,7 @@ fn a_target_that_hears_nothing_asks_and_asks_again() {
         mode: MoveMode::Pull,
     };
     bed.tell(1, SWITCH, ends);
-    bed.tell(1, runtime(2), pull.clone());
+    // remembers that it was asked
     let state = bed.said_to(1, runtime(2));
     // and answers as often as it is asked
     bed.tell(1, runtime(2), pull);

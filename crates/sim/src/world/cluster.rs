@@ -503,7 +503,7 @@ impl World<'_> {
         self.look_at_protection();
         self.look_at_silence();
         match self.phase {
-            Phase::Busy if self.now >= self.plan.end => self.heal(),
+            Phase::Busy if self.now >= self.plan.end && !self.is_waited_for() => self.heal(),
             Phase::Draining => self.drain_phase(),
             Phase::Expiring => self.expiring_phase(),
             Phase::Leaving => self.leaving_phase(),
@@ -514,6 +514,12 @@ impl World<'_> {
             _ => LOOK,
         };
         self.schedule(self.now + later, Event::Look);
+    }
+
+    /// True where a thread's pause lasts longer than the traffic.
+    fn is_waited_for(&self) -> bool {
+        let is_paused = |process: &Process| process.paused_until.is_some();
+        self.threads.is_some() && self.processes.iter().any(is_paused)
     }
 
     /// I1 at any time: the switch's own report, and what was seen of it.

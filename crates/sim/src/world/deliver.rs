@@ -27,19 +27,21 @@ impl World<'_> {
             return self.packets_wait(range);
         }
         match self.switch {
-            Some(no) => self.take_packets(no, range),
+            Some(no) => {
+                self.take_packets(no, range);
+            }
             None => {
                 *self.world.entry("packets_while_no_switch").or_default() += range.len() as u64;
             }
         }
     }
 
-    /// The switch takes packets of the plan in.
+    /// The switch takes packets of the plan in: how many found a frame.
     pub(super) fn take_packets(
         &mut self,
         no: ProcessNo,
         range: impl ExactSizeIterator<Item = usize>,
-    ) {
+    ) -> usize {
         let time = self.time();
         let mut carried = Vec::with_capacity(range.len());
         for index in range {
@@ -54,7 +56,10 @@ impl World<'_> {
             if !planned.to_server {
                 self.answered.insert(index as u64 + 1, ends);
             }
-            let bytes = planned.shape.bytes(&ends, planned.to_server);
+            let mut bytes = planned.shape.bytes(&ends, planned.to_server);
+            if let Some(threads) = &self.threads {
+                threads.lengthen(index, planned.link, &mut bytes);
+            }
             let mut meta = FrameMeta::received(time, bytes.len() as u32);
             meta.sequence = index as u64 + 1;
             meta.side = planned.side;
@@ -63,15 +68,15 @@ impl World<'_> {
             carried.push((bytes, meta));
         }
         let Some(process) = self.processes.get_mut(no) else {
-            return;
+            return 0;
         };
         let Some((Body::Switch(switch), pool)) = process.living.as_mut() else {
-            return;
+            return 0;
         };
         if process.paused_until.is_some() {
             // The interface's queue overflows.
             *self.world.entry("packets_while_paused").or_default() += carried.len() as u64;
-            return;
+            return 0;
         }
         let mut frames = Vec::with_capacity(carried.len());
         for (bytes, meta) in carried {
@@ -81,14 +86,22 @@ impl World<'_> {
             }
             match copy {
                 Ok(frame) => frames.push(frame),
-                Err(_) => *self.world.entry("packets_without_frame").or_default() += 1,
+                Err(_) => {
+                    *self.world.entry("packets_without_frame").or_default() += 1;
+                    if self.threads.is_some() {
+                        // They wait at the port, with all behind them.
+                        break;
+                    }
+                }
             }
         }
+        let count = frames.len();
         self.taken += frames.len() as u64;
         let before = Before::new(switch, frames.len());
         switch.ingress(time, pool, &mut frames);
         self.look_at_input_drops(&before);
         self.flush(no);
+        count
     }
 
     /// Something arrives at a process.

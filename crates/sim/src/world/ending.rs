@@ -1,11 +1,13 @@
 //! The end of a run: all is let out, flows end, and nothing is left over.
 
+use weir_protocol::actors::ActorCount;
+use weir_protocol::switch::SwitchCount;
 use weir_protocol::{Peer, Switch, UnitId};
 
 use super::cluster::Seen;
 use super::drops::is_after_numbering;
 use super::links::ProcessNo;
-use super::process::Body;
+use super::process::{Body, Process};
 use super::threads::Threads;
 use super::{DRAIN, EXPIRE, Event, LEAVE, ORPHANED, Phase, World};
 use crate::check::{Invariant, show_unit, show_view};
@@ -14,11 +16,39 @@ use crate::check::{Invariant, show_unit, show_view};
 /// units are due, and a stream may refuse those of many units at once.
 const REFUSED_TICKS: u64 = 4_000_000_000;
 
+/// Counts of a switch that stay at nothing where queues lose nothing and nobody dies.
+const HASTE: [SwitchCount; 8] = [
+    SwitchCount::EntryDuplicate,
+    SwitchCount::EntryNotOwner,
+    SwitchCount::EntryUnknownUnit,
+    SwitchCount::Repeated,
+    SwitchCount::LostSent,
+    SwitchCount::EntryNotSent,
+    SwitchCount::EntryTorn,
+    SwitchCount::EntryNoFrame,
+];
+/// As many of them, the first ones, may be where outputs are kept.
+const SAID_TWICE: usize = 3;
+/// Views whose owner says again what was not let out.
+const RESUMED: [SwitchCount; 3] = [
+    SwitchCount::ReplicaChanged,
+    SwitchCount::ResumedAtOwner,
+    SwitchCount::ResumedAtReplica,
+];
+/// Counts of actors that stay at nothing with them.
+const ACTORS_HASTE: [ActorCount; 4] = [
+    ActorCount::HoldDropped,
+    ActorCount::HoldOverflow,
+    ActorCount::RepeatAsked,
+    ActorCount::Duplicate,
+];
+
 impl World<'_> {
     /// Faults and traffic are over.
     pub(super) fn heal(&mut self) {
         self.say(None, || "faults and traffic are over".to_owned());
         self.phase = Phase::Draining;
+        self.healed_at = self.now;
         self.links.heal();
         for no in 0..self.processes.len() {
             let Some(process) = self.processes.get_mut(no) else {
@@ -60,7 +90,7 @@ impl World<'_> {
             self.compare_states();
             self.compare_gauge();
             self.phase = Phase::Expiring;
-        } else if self.now > self.plan.end + DRAIN {
+        } else if self.now > self.healed_at + DRAIN {
             let (unit, text) = match waiting {
                 Some((unit, text)) => (Some(unit), text),
                 None if at_port > 0 => (None, format!("{at_port} packets wait at the port")),
@@ -171,7 +201,7 @@ impl World<'_> {
                 self.ended_at = self.now;
                 self.phase = Phase::Leaving;
             }
-            Some((unit, out)) if self.now > self.plan.end + DRAIN + EXPIRE + behind => {
+            Some((unit, out)) if self.now > self.healed_at + DRAIN + EXPIRE + behind => {
                 let text = format!("unit {} does not end, after {out}", show_unit(unit));
                 self.checker.violated(Invariant::Stuck, Some(unit), text);
             }
@@ -273,6 +303,22 @@ impl World<'_> {
         kept.map(|id| format!("the switch waits for r{}, which has no unit", id.0))
     }
 
+    /// Queues lose nothing: without a death, and a view that an owner resumes, nothing is said
+    /// again, dropped or called lost.
+    fn look_at_haste(&mut self, switch: &[(&'static str, u64)]) {
+        if self.threads.is_none() || self.world.contains_key("crashes") {
+            return;
+        }
+        let mut said = switch.to_vec();
+        for actors in self.processes.iter().filter_map(Process::actors) {
+            said.extend(ACTORS_HASTE.map(|what| (what.name(), actors.counts().get(what))));
+        }
+        if let Some((what, count)) = said.iter().find(|(_, count)| *count > 0) {
+            let text = format!("nobody died, and {what} is {count}");
+            self.checker.violated(Invariant::ExactlyOnce, None, text);
+        }
+    }
+
     /// I1 at the end: what came in is accounted for, and every frame is back.
     fn check_balance(&mut self) {
         let (tally, before) = (self.checker.tally, self.before);
@@ -288,6 +334,13 @@ impl World<'_> {
         };
         switch.finish(pool);
         let report = switch.report();
+        let counts = switch.counts();
+        let mut haste = HASTE.map(|what| (what.name(), counts.get(what)));
+        if self.checker.keeps_packets {
+            // A new owner says, too, what its source put out and was not let out yet.
+            haste.iter_mut().take(SAID_TWICE).for_each(|(_, n)| *n = 0);
+        }
+        let goes_on = RESUMED.iter().any(|what| counts.get(*what) > 0);
         let own: u64 = report
             .drops
             .iter()
@@ -300,6 +353,9 @@ impl World<'_> {
             self.checker.violated(Invariant::Conservation, None, text);
         }
         self.look_at_drops();
+        if !goes_on {
+            self.look_at_haste(&haste);
+        }
         self.flush(no);
         self.check_report();
         if balance.0 != balance.1 {

@@ -171,6 +171,8 @@ pub(crate) struct World<'a> {
     counts: BTreeMap<String, u64>,
     world: BTreeMap<&'static str, u64>,
     phase: Phase,
+    /// When faults and traffic were over.
+    healed_at: u64,
     /// When all flows had ended.
     ended_at: u64,
     /// Packets given to the current switch.
@@ -239,6 +241,7 @@ impl<'a> World<'a> {
             counts: BTreeMap::new(),
             world: BTreeMap::new(),
             phase: Phase::Busy,
+            healed_at: 0,
             ended_at: 0,
             taken: 0,
             out: (0, 0),
@@ -409,10 +412,10 @@ impl<'a> World<'a> {
         let dispatch = dispatch[(drawn % 3) as usize];
         let window = if small { 8 } else { 1_000 };
         let plant = self.settings.plant.and_then(Bug::plant);
-        if self.threads.is_some() {
+        if let Some(threads) = &self.threads {
             return SwitchSettings {
                 plant,
-                ..in_process::switch(dispatch, window)
+                ..in_process::switch_with(dispatch, window, threads.keeping())
             };
         }
         SwitchSettings {
@@ -441,7 +444,7 @@ impl<'a> World<'a> {
         if let Some(threads) = &self.threads {
             return ActorSettings {
                 plant,
-                ..in_process::actors(id, threads.frames())
+                ..in_process::actors_with(id, threads.layout().small_frames, threads.keeping())
             };
         }
         ActorSettings {
@@ -477,8 +480,9 @@ impl<'a> World<'a> {
         let peer = Peer::Switch(self.generation);
         let no = self.processes.len();
         let wire = !self.settings.plain_links && self.threads.is_none();
-        let frames = self.threads.as_ref().map(Threads::frames);
-        let pool = self.pools.take(frames.unwrap_or(self.frames().0));
+        let layout = self.threads.as_ref().map(Threads::layout);
+        let layout = layout.unwrap_or_else(|| pools::layout(self.frames().0));
+        let pool = self.pools.take(layout);
         let body = Body::Switch(Box::new(switch));
         self.add_process(Process::new((peer, no), body, no, (wire, pool)));
         self.switch = Some(no);
@@ -504,7 +508,10 @@ impl<'a> World<'a> {
         )));
         let (pool, wire) = match self.share(self.processes.len()) {
             Some(share) => (share, false),
-            None => (self.pools.take(self.frames().1), !self.settings.plain_links),
+            None => {
+                let layout = pools::layout(self.frames().1);
+                (self.pools.take(layout), !self.settings.plain_links)
+            }
         };
         let switch = self.switch.unwrap_or(0);
         let start = (Peer::Runtime(id), self.processes.len());

@@ -9,8 +9,7 @@ const MOST: usize = 24;
 /// Packet memory that no process uses now.
 #[derive(Debug, Default)]
 pub(crate) struct Pools {
-    /// Each with its number of small frames.
-    free: Vec<(u32, FramePool)>,
+    free: Vec<FramePool>,
 }
 
 /// A copy has no memory of its own yet.
@@ -21,25 +20,26 @@ impl Clone for Pools {
 }
 
 impl Pools {
-    /// A pool with `frames` frames for what an Ethernet carries.
-    pub(super) fn take(&mut self, frames: u32) -> FramePool {
-        match self.free.iter().position(|(size, _)| *size == frames) {
-            Some(at) => self.free.swap_remove(at).1,
-            None => FramePool::with_layout(layout(frames)),
+    /// A pool of this layout.
+    pub(super) fn take(&mut self, layout: MemoryLayout) -> FramePool {
+        let is_one = |pool: &FramePool| *pool.memory().layout() == layout;
+        match self.free.iter().position(is_one) {
+            Some(at) => self.free.swap_remove(at),
+            None => FramePool::with_layout(layout),
         }
     }
 
     /// Keeps a pool for another process, unless frames of it are missing: they
     /// died with their process.
     pub(super) fn give(&mut self, pool: FramePool) {
-        let frames = pool.memory().layout().small_frames;
         if pool.outstanding() == 0 && self.free.len() < MOST {
-            self.free.push((frames, pool));
+            self.free.push(pool);
         }
     }
 }
 
-const fn layout(frames: u32) -> MemoryLayout {
+/// Memory with `frames` frames for what an Ethernet carries.
+pub(super) const fn layout(frames: u32) -> MemoryLayout {
     MemoryLayout {
         small_frames: frames,
         small_bytes: 33 * 64,

@@ -49,6 +49,11 @@ impl<T> Ring<T> {
         self.waiting.drain(..)
     }
 
+    /// Items that the reader finds.
+    pub(super) fn len(&self) -> usize {
+        self.ring.len()
+    }
+
     pub(super) fn waits(&self) -> bool {
         !self.waiting.is_empty()
     }

@@ -23,6 +23,8 @@ use crate::traffic::ends;
 /// often.
 const LATER: u64 = 250_000;
 const PUT_OFF: u32 = 400;
+/// Times by which pauses of runtimes on one host are longer.
+const LONGER: [u64; 3] = [1, 4, 40];
 
 impl World<'_> {
     pub(super) fn step(&mut self, number: usize) {
@@ -53,7 +55,7 @@ impl World<'_> {
                 notice,
                 restart,
             } => match self.victim(who) {
-                Some(no) => self.crash(no, notice, restart),
+                Some(no) => self.crash_or_doom(no, notice, restart),
                 None => self.put_off(number),
             },
             Step::HostLoss { host, notice } => match self.host_to_lose(host) {
@@ -361,13 +363,13 @@ impl World<'_> {
         let Some(no) = self.who(who) else {
             return;
         };
-        // Threads repeat later than processes: some pauses are to be longer.
-        let time = if self.threads.is_some() {
-            4 * time
-        } else {
-            time
+        // On one host all repeat later than over links: some pauses are to be longer, and may
+        // be so when the last packet has come.
+        let (time, end) = match self.threads.is_some() {
+            true => (LONGER[(time % 3) as usize] * time, u64::MAX),
+            false => (time, self.plan.end),
         };
-        let until = (self.now + time).min(self.plan.end);
+        let until = (self.now + time).min(end);
         let Some(process) = self.processes.get_mut(no) else {
             return;
         };
@@ -381,7 +383,14 @@ impl World<'_> {
         self.schedule(until, Event::Resume(no));
     }
 
-    fn crash(&mut self, no: ProcessNo, notice: u64, restart: Option<u64>) {
+    /// A runtime dies; on one host in the middle of its work, in one of two cases.
+    fn crash_or_doom(&mut self, no: ProcessNo, notice: u64, restart: Option<u64>) {
+        if !self.doom(no, notice, restart) {
+            self.crash(no, notice, restart);
+        }
+    }
+
+    pub(super) fn crash(&mut self, no: ProcessNo, notice: u64, restart: Option<u64>) {
         if self.switch.is_none() || self.recovering {
             self.count("failures_in_restarts");
         } else if self.checker.waiting().is_some() {

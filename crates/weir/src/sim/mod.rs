@@ -9,7 +9,6 @@ use std::time::{Duration, Instant};
 
 use weir_io::port::{PortSpec, Received};
 use weir_packet::{FramePool, MemoryLayout, PacketMemory, Side};
-use weir_protocol::settings::Replication;
 use weir_sim::campaign::Campaign;
 use weir_sim::chain::Chain;
 use weir_sim::plan::Plan;
@@ -53,9 +52,7 @@ fn quiet_panics() {
 
 /// The mode: with an option that only links have seeds are not of rings.
 fn mode(args: &Sim) -> Result<Option<Mode>, Failure> {
-    let replicates = args.replication.is_some_and(|r| r != Replication::None);
     let of_links = [
-        ("--replication", replicates),
         ("--hosts", args.hosts.is_some_and(|hosts| hosts > 0)),
         ("--loggers", args.loggers.is_some_and(|loggers| loggers > 0)),
         ("--heartbeats", args.heartbeats == Some(true)),
@@ -63,8 +60,8 @@ fn mode(args: &Sim) -> Result<Option<Mode>, Failure> {
     let given = of_links.iter().find(|(_, is_given)| *is_given);
     match (args.mode, given) {
         (Some(Mode::Ring), Some((option, _))) => Err(Failure::usage(format!(
-            "threads of one process have no replicas, hosts, loggers or heartbeats: leave out \
-             `{option}`, or take `--mode links`"
+            "runtimes on one host have no hosts, loggers or heartbeats: leave out `{option}`, or \
+             take `--mode links`"
         ))),
         (None, Some(_)) => Ok(Some(Mode::Links)),
         (mode, _) => Ok(mode),

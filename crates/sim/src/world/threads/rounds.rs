@@ -1,6 +1,6 @@
 //! The rounds of threads.
 //!
-//! A thread works in rounds, as the program's does (`weir::driver`: `cluster.rs`,
+//! A thread works in rounds, as the program's does (`weir::driver`: `cluster/`,
 //! `runtime_node.rs`), within the same bounds (`weir_protocol::in_process`). A round
 //! reads its queues one after the other; in between the other threads go on.
 
@@ -8,17 +8,21 @@ use weir_packet::Frame;
 use weir_packet::shares::{balance, settle, take_reserve};
 use weir_protocol::Peer;
 use weir_protocol::entry::batches;
-use weir_protocol::in_process::{self, BURST, Keeping, MESSAGES, PER_PACKET};
+use weir_protocol::in_process::{self, BURST, MESSAGES, PER_PACKET};
 use weir_protocol::message::Message;
 
-use super::Part;
+use super::doom::Doom;
+use super::{Part, Word};
 use crate::fault::Fault;
+use crate::slip::Slip;
 use crate::world::links::ProcessNo;
 use crate::world::process::{Body, Delivery, Process};
 use crate::world::{Event, World};
 
 /// Nanoseconds between two looks of a thread that found nothing to do, but waits.
 const POLL: u64 = 20_000;
+/// The same where one of them does not run.
+const LONG_POLL: u64 = 500_000;
 /// Packets that a port gives at a time.
 const BATCH: usize = 64;
 
@@ -81,36 +85,41 @@ impl World<'_> {
         let Some((_, pool)) = living else {
             return;
         };
-        match thread.part {
-            // Frames are taken out first and looked at last: what a message said
-            // before them of their view is there by then.
+        let order = threads.order;
+        match order.get(thread.done).copied().unwrap_or(Part::Frames) {
             Part::Frames => {
                 let most = BURST.min(pool.available() / PER_PACKET);
                 let most = most.saturating_sub(thread.input.len());
                 thread.input.extend(thread.data.take(most));
-                thread.part = Part::Switch;
-                self.call(no);
             }
             Part::Switch => {
                 if let Some(words) = threads.words.get_mut(&(switch, no)) {
-                    let heard = words.take(MESSAGES).map(|message| (switch, message));
+                    let heard = words.take(MESSAGES).map(|word| (word.from, word.message));
                     thread.heard.extend(heard);
                 }
-                thread.part = Part::Peers;
-                self.call(no);
             }
             Part::Peers => {
                 for ((from, to), words) in &mut threads.words {
                     if *to == no && *from != switch {
-                        let heard = words.take(MESSAGES).map(|message| (*from, message));
+                        let heard = words.take(MESSAGES).map(|word| (word.from, word.message));
                         thread.heard.extend(heard);
                     }
                 }
-                thread.part = Part::Frames;
-                let heard = core::mem::take(&mut thread.heard);
-                let input = core::mem::take(&mut thread.input);
-                self.work(no, heard, input);
             }
+        }
+        thread.done += 1;
+        if thread.done < order.len() {
+            return self.call(no);
+        }
+        thread.done = 0;
+        let heard = core::mem::take(&mut thread.heard);
+        let input = core::mem::take(&mut thread.input);
+        let has_work = !heard.is_empty() || !input.is_empty();
+        if has_work && self.is_doom_due(no) {
+            self.work(no, heard, input);
+            self.die_at_work(no);
+        } else {
+            self.work(no, heard, input);
         }
     }
 
@@ -140,22 +149,40 @@ impl World<'_> {
         if due {
             actors.tick(time, pool);
         }
-        settle(pool);
         worked |= due || input.len() < before;
         let short = !input.is_empty();
+        let mut asks = false;
         if let Some(thread) = threads.runtimes.get_mut(&no) {
             thread.input = input;
+            match thread.supply.as_mut() {
+                Some(supply) => asks = supply.settle(pool),
+                None => {
+                    settle(pool);
+                }
+            }
         }
         if short {
             self.count("frames_waited_for_frames");
         }
         self.flush(no);
+        if asks && let Some(switch) = self.switch {
+            self.call(switch);
+        }
         if self
             .threads
             .as_ref()
             .is_some_and(|threads| threads.has_work(no))
         {
-            self.call_after(no, if worked { 0 } else { POLL });
+            let poll = self.poll();
+            self.call_after(no, if worked { 0 } else { poll });
+        }
+    }
+
+    fn poll(&self) -> u64 {
+        let is_paused = |process: &Process| process.paused_until.is_some();
+        match self.processes.iter().any(is_paused) {
+            true => LONG_POLL,
+            false => POLL,
         }
     }
 
@@ -184,8 +211,9 @@ impl World<'_> {
         self.end_switch_round(no);
     }
 
-    /// The switch hears a runtime: entries, then messages.
-    fn hear(&mut self, no: ProcessNo, from: ProcessNo, heard: Vec<Message>) {
+    /// The switch hears a runtime: entries, then messages. Those for other runtimes it passes
+    /// on.
+    pub(super) fn hear(&mut self, no: ProcessNo, from: ProcessNo, heard: Vec<Word>) {
         let (time, id) = (self.time_at(no), self.runtime_id(from));
         let living = self.processes.get_mut(no).and_then(|p| p.living.as_mut());
         let (Some((Body::Switch(switch), pool)), Some(threads), Some(id)) =
@@ -198,12 +226,32 @@ impl World<'_> {
             switch.entries(time, pool, id, &mut entries);
             self.flush(no);
         }
-        for message in heard {
-            self.deliver(no, from, Delivery::Message(Box::new(message)));
+        for word in heard {
+            if let Peer::Runtime(_) = word.to {
+                self.pass_on(no, word);
+                continue;
+            }
+            self.deliver(no, from, Delivery::Message(Box::new(word.message)));
             self.flush(no);
         }
         // It may wait for room in its queues.
         self.call(from);
+    }
+
+    /// Passes a message on to a runtime that is not known to be over.
+    fn pass_on(&mut self, switch: ProcessNo, word: Word) {
+        if self.settings.slip() == Some(Slip::RelayLost) {
+            return;
+        }
+        let is_it = |p: &Process| p.peer == word.to && !p.suspected;
+        let Some(to) = self.processes.iter().position(is_it) else {
+            return;
+        };
+        self.count("messages_passed_on");
+        if let Some(threads) = &mut self.threads {
+            threads.word(switch, to, word);
+        }
+        self.call(to);
     }
 
     /// Does what is due, what waits for room, and takes packets as far as there is room.
@@ -217,8 +265,16 @@ impl World<'_> {
         if switch.next_deadline().is_some_and(|due| due <= time) {
             switch.tick(time, pool);
         }
+        let ends = self.settings.slip() == Some(Slip::SupplyEnds);
+        let living = threads.runtimes.values_mut().filter(|t| t.left.is_none());
+        for supply in living.filter_map(|thread| thread.supply.as_mut()) {
+            if !ends || supply.is_new() {
+                supply.attend(pool);
+            }
+        }
         balance(pool);
-        let woken = threads.wait_for_room(no);
+        let mut woken = threads.wait_for_room(no);
+        woken.extend(threads.supplied());
         threads.flush_words(no);
         let mut full = false;
         for thread in threads.runtimes.values_mut() {
@@ -228,7 +284,11 @@ impl World<'_> {
         let room = if full {
             0
         } else {
-            in_process::room(pool, members, Keeping::default())
+            let frames = in_process::room(pool, members, threads.keeping);
+            match threads.keeping.keeps() {
+                true => frames.min(switch.room()),
+                false => frames,
+            }
         };
         let count = room.min(BATCH).min(threads.port.len());
         let taken: Vec<usize> = threads.port.drain(..count).collect();
@@ -236,7 +296,11 @@ impl World<'_> {
         if !taken.is_empty() {
             threads.packet_time = time;
             switch.packets_at(time);
-            self.take_packets(no, taken.into_iter());
+            let found = self.take_packets(no, taken.iter().copied());
+            if let Some(threads) = &mut self.threads {
+                let left = taken.into_iter().skip(found).rev();
+                left.for_each(|index| threads.port.push_front(index));
+            }
         }
         if waits && count == 0 {
             self.count(if full {
@@ -251,7 +315,8 @@ impl World<'_> {
             return;
         };
         if full || waits || !threads.speakers(no).is_empty() || threads.has_work(no) {
-            self.call_after(no, if waits && count > 0 { 0 } else { POLL / 4 });
+            let poll = self.poll() / 4;
+            self.call_after(no, if waits && count > 0 { 0 } else { poll });
         }
     }
 
@@ -302,13 +367,21 @@ impl World<'_> {
     }
 
     /// A runtime's entries go into its queue, and are shown to the checker.
-    pub(in crate::world) fn queue_entries(&mut self, no: ProcessNo, frames: Vec<Frame>) {
+    pub(in crate::world) fn queue_entries(&mut self, no: ProcessNo, mut frames: Vec<Frame>) {
+        let thread = self.threads.as_mut().and_then(|t| t.runtimes.get_mut(&no));
+        if let Some(thread) = thread
+            && let Some(doom) = &mut thread.doom
+        {
+            thread.unsaid.append(&mut doom.cut(&mut frames));
+        }
         let process = self.processes.get(no);
         let memory = process
             .and_then(|p| p.living.as_ref())
             .map(|(_, pool)| pool.memory().clone());
         if let (Some(memory), Some(id)) = (memory, self.runtime_id(no)) {
-            for batch in batches(&memory, &frames) {
+            let closes = |frame: &Frame| memory.meta(frame).disposition.closes();
+            let whole = frames.iter().rposition(closes).map_or(0, |at| at + 1);
+            for batch in batches(&memory, frames.get(..whole).unwrap_or_default()) {
                 self.made(id, (batch.unit, batch.view), &batch.entries);
             }
         }
@@ -329,9 +402,13 @@ impl World<'_> {
             return;
         };
         match threads.runtimes.get_mut(&from) {
-            Some(thread) if number != from => thread.outgoing.push_back((to, message)),
+            Some(thread) if number != from => {
+                if thread.doom.as_mut().is_none_or(Doom::may_say) {
+                    thread.outgoing.push_back((to, message));
+                }
+            }
             _ => {
-                threads.word(from, number, message);
+                threads.word(from, number, Word { from, to, message });
                 self.call(number);
             }
         }
@@ -364,51 +441,6 @@ impl World<'_> {
         }
     }
 
-    /// A thread is over.
-    pub(in crate::world) fn end_thread(&mut self, no: ProcessNo) {
-        let living = self.processes.get_mut(no).and_then(|p| p.living.take());
-        let (Some((body, mut pool)), Some(threads)) = (living, &mut self.threads) else {
-            return;
-        };
-        match body {
-            Body::Runtime(mut actors) => actors.finish(&mut pool),
-            Body::Switch(mut switch) => switch.finish(&mut pool),
-        }
-        threads.end(no, pool);
-    }
-
-    /// The switch's thread joins one that is over, when it has heard all that this
-    /// one has said.
-    pub(in crate::world) fn join_thread(&mut self, no: ProcessNo) {
-        let Some(switch) = self.switch.filter(|_| self.threads.is_some()) else {
-            return;
-        };
-        while let Some(heard) = self.left_words(switch, no) {
-            self.hear(switch, no, heard);
-        }
-        let living = self.processes.get_mut(switch);
-        let living = living.and_then(|p| p.living.as_mut());
-        if let (Some((_, pool)), Some(threads)) = (living, &mut self.threads) {
-            threads.join(no, pool);
-        }
-    }
-
-    /// Messages that a thread which is over has left for the switch; `None` where
-    /// neither those nor entries are left.
-    fn left_words(&mut self, switch: ProcessNo, no: ProcessNo) -> Option<Vec<Message>> {
-        let threads = self.threads.as_mut()?;
-        if threads.hearing.front() == Some(&no)
-            && let Some(heard) = threads.heard.take()
-        {
-            threads.hearing.pop_front();
-            return Some(heard);
-        }
-        let words = threads.words.get_mut(&(no, switch));
-        let heard: Vec<Message> = words.map_or_else(Vec::new, |ring| ring.take(MESSAGES).collect());
-        let thread = threads.runtimes.get(&no)?;
-        (!heard.is_empty() || !thread.entries.is_empty()).then_some(heard)
-    }
-
     /// At the end: all memory is one pool again, for another run.
     pub(in crate::world) fn join_memory(&mut self) {
         let Some(mut threads) = self.threads.take() else {
@@ -429,6 +461,9 @@ impl World<'_> {
             pools.extend(thread.left.take());
             all.append(&mut thread.input);
             all.append(&mut thread.partial);
+            if let Some(supply) = thread.supply.as_mut() {
+                supply.take_all(&mut all);
+            }
             for ring in [&mut thread.data, &mut thread.entries] {
                 all.extend(ring.take(usize::MAX));
                 all.extend(ring.take_waiting());
