@@ -190,19 +190,7 @@ impl Checker {
     pub(crate) fn done(&mut self, done: &Done, cluster: &dyn Cluster) {
         self.ledger.note(done, &self.units);
         match *done {
-            Done::Numbered { unit, clock, .. } => {
-                let Some(record) = self.units.get_mut(&unit) else {
-                    let text = format!("number {} before the unit's first view", clock.0);
-                    return self.violated(Invariant::Order, Some(unit), text);
-                };
-                if clock.0 != record.sent + 1 {
-                    let text = format!("number {} follows {}", clock.0, record.sent);
-                    self.violated(Invariant::Order, Some(unit), text);
-                } else {
-                    record.sent = clock.0;
-                    record.numbered.entry(clock.0).or_default();
-                }
-            }
+            Done::Numbered { unit, clock, .. } => self.numbered(unit, clock),
             Done::Opened {
                 unit,
                 view,
@@ -261,6 +249,20 @@ impl Checker {
             Done::LetOut { unit, view, clock } => self.let_out(unit, view, clock, cluster),
             Done::OwnerLost { unit, first, last } => self.owner_lost(unit, first, last, cluster),
             Done::Ended { unit } => self.ended(unit),
+        }
+    }
+
+    fn numbered(&mut self, unit: UnitId, clock: Clock) {
+        let Some(record) = self.units.get_mut(&unit) else {
+            let text = format!("number {} before the unit's first view", clock.0);
+            return self.violated(Invariant::Order, Some(unit), text);
+        };
+        if clock.0 != record.sent + 1 {
+            let text = format!("number {} follows {}", clock.0, record.sent);
+            self.violated(Invariant::Order, Some(unit), text);
+        } else {
+            record.sent = clock.0;
+            record.numbered.entry(clock.0).or_default();
         }
     }
 

@@ -365,6 +365,11 @@ impl World<'_> {
             );
             self.checker.violated(Invariant::Conservation, None, text);
         }
+        self.check_frames();
+    }
+
+    /// Every frame is back in its pool, and no engine met what cannot be.
+    fn check_frames(&mut self) {
         for process in &self.processes {
             let Some((body, pool)) = process.living.as_ref() else {
                 continue;
