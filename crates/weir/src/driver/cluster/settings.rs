@@ -58,7 +58,7 @@ pub struct RuntimeProcesses {
     pub command: ProcessCommand,
     /// Places of these runtimes, from 0; those that are added later have one, too.
     pub places: Vec<usize>,
-    /// Stands for the chains ([`digest`](super::process::digest)).
+    /// Stands for the chains (`driver::process::digest`).
     pub digest: u64,
 }
 
