@@ -4,12 +4,12 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
-use weir_io::live::{LiveClock, LiveOptions, LivePort, LiveSpec, live_layout};
 use weir_io::port::OutputPort;
-use weir_packet::{FrameMeta, FramePool, PacketMemory, Side};
+use weir_packet::FrameMeta;
 
 use super::book::{Book, Verdict};
 use super::packet::Numbered;
+use crate::wire::open_port;
 
 /// Time between two bursts of the sender.
 const TURN: Duration = Duration::from_micros(200);
@@ -63,28 +63,10 @@ impl Shared {
     }
 }
 
-fn open() -> Result<(Box<dyn LivePort>, FramePool), String> {
-    let text = |error: &dyn std::fmt::Display| error.to_string();
-    let live = LiveSpec::Packet {
-        interface: "eth0".to_owned(),
-    };
-    let layout = live_layout([&live]).map_err(|error| text(&error))?;
-    let memory = PacketMemory::new(layout, weir_io::advise_large_pages);
-    let mut pool = FramePool::new(memory).ok_or("packet memory was taken twice")?;
-    let options = LiveOptions {
-        number: 0,
-        side: Side::Inside,
-        clock: LiveClock::start(),
-        busy_poll: false,
-    };
-    let port = live.open(options, &mut pool);
-    Ok((port.map_err(|error| text(&error))?, pool))
-}
-
 /// Sends packets of `flows` flows in turn, `rate` per second, until it is told to stop: how many
 /// of each flow's numbers are used up. Those that the interface did not take are the error.
 pub(super) fn send(shared: &Shared, flows: u32, rate: u64) -> Result<u64, String> {
-    let (mut port, mut pool) = open()?;
+    let (mut port, mut pool) = open_port()?;
     let mut frames = Vec::with_capacity(BURST);
     let mut next = 0u64;
     let began = Instant::now();
@@ -118,7 +100,7 @@ pub(super) fn send(shared: &Shared, flows: u32, rate: u64) -> Result<u64, String
 /// Enters what comes into the book, until it is told to stop. What its own interface lost is the
 /// error: then the book says nothing.
 pub(super) fn receive(shared: &Shared, flows: u32) -> Result<Verdict, String> {
-    let (mut port, mut pool) = open()?;
+    let (mut port, mut pool) = open_port()?;
     let mut book = Book::new(flows);
     let mut frames = Vec::with_capacity(BURST);
     while !shared.stop[1].load(Ordering::Relaxed) {

@@ -24,6 +24,7 @@ pub(crate) use forwarder::bump;
 use network::{Network, Placement};
 pub(crate) use network::{enter, try_run};
 pub(crate) use queues::run as queues;
+pub(crate) use traffic::open_port;
 
 /// Programs that must be there.
 const PROGRAMS: [(&str, &str); 8] = [

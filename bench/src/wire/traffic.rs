@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 
 use rustix::thread::{CpuSet, sched_setaffinity};
 use weir_io::generator::GeneratorSpec;
-use weir_io::live::{LiveClock, LiveOptions, LiveSpec, live_layout};
+use weir_io::live::{LiveClock, LiveOptions, LivePort, LiveSpec, live_layout};
 use weir_io::port::{GeneratorInput, InputPort as _, OutputPort};
 use weir_packet::{FramePool, PacketMemory, Side};
 
@@ -29,16 +29,13 @@ pub(super) fn first(realtime: bool) -> Result<(), String> {
     try_run("chrt", &["-f", "-p", "10", &id]).map(drop)
 }
 
-/// Sends packets of 64 octets of so many UDP flows, each of any of them, as fast as it can, until it
-/// is told to stop: how many. To be run in the client's namespace.
-pub(super) fn blast(core: usize, flows: u32, stop: &Arc<AtomicBool>) -> Result<u64, String> {
-    pin(core)?;
-    let spec = format!("flows={flows},size=64,packets=1000G,src=10.0.0.0/16,dst=198.18.0.0/16");
-    let spec = GeneratorSpec::parse(&spec).map_err(|error| error.to_string())?;
+/// The interface `eth0` of the thread's namespace, with memory of its own.
+pub(crate) fn open_port() -> Result<(Box<dyn LivePort>, FramePool), String> {
+    let text = |error: &dyn std::fmt::Display| error.to_string();
     let live = LiveSpec::Packet {
         interface: "eth0".to_owned(),
     };
-    let layout = live_layout([&live]).map_err(|error| error.to_string())?;
+    let layout = live_layout([&live]).map_err(|error| text(&error))?;
     let memory = PacketMemory::new(layout, weir_io::advise_large_pages);
     let mut pool = FramePool::new(memory).ok_or("packet memory was taken twice")?;
     let options = LiveOptions {
@@ -47,9 +44,17 @@ pub(super) fn blast(core: usize, flows: u32, stop: &Arc<AtomicBool>) -> Result<u
         clock: LiveClock::start(),
         busy_poll: false,
     };
-    let mut port = live
-        .open(options, &mut pool)
-        .map_err(|error| error.to_string())?;
+    let port = live.open(options, &mut pool);
+    Ok((port.map_err(|error| text(&error))?, pool))
+}
+
+/// Sends packets of 64 octets of so many UDP flows, each of any of them, as fast as it can, until it
+/// is told to stop: how many. To be run in the client's namespace.
+pub(super) fn blast(core: usize, flows: u32, stop: &Arc<AtomicBool>) -> Result<u64, String> {
+    pin(core)?;
+    let spec = format!("flows={flows},size=64,packets=1000G,src=10.0.0.0/16,dst=198.18.0.0/16");
+    let spec = GeneratorSpec::parse(&spec).map_err(|error| error.to_string())?;
+    let (mut port, mut pool) = open_port()?;
     let mut generator = GeneratorInput::new(&spec, 0, Side::Inside);
     let mut frames = Vec::with_capacity(64);
     while !stop.load(Ordering::Relaxed) {
