@@ -118,8 +118,8 @@ pub struct SwitchSettings {
     /// [lossless](SwitchSettings::lossless).
     pub acknowledge: bool,
     /// The paths to runtimes lose nothing but by a death: what a runtime misses is on its way.
-    /// The path is not measured, and packets are sent again as a last resort alone, after
-    /// [`LAST_RESORT`] times as long.
+    /// The path is not measured. Packets, and what opens and ends views and units, are sent again
+    /// as a last resort alone, after [`LAST_RESORT`] times as long.
     pub lossless: bool,
     /// A planted bug.
     pub plant: Option<Plant>,

@@ -336,6 +336,36 @@ mod tests {
         }
     }
 
+    /// What a writer that died has left unread is not taken for its successor's words.
+    #[test]
+    fn a_reader_goes_on_with_a_successor_behind_what_is_left() {
+        const TAIL: usize = 0;
+        for tail_too in [false, true] {
+            let (mut output, mut input, mapping) = ring(4_096);
+            let words = || mapping.words(0, spsc::words_for(4_096)).unwrap();
+            let mut message = Vec::new();
+            output.push(b"first");
+            output.flush();
+            assert!(input.take(&mut message) && message == b"first");
+            // Longer than the reader takes (1 MiB), with much behind it.
+            output.push(&vec![7; 2 << 20]);
+            output.flush();
+            assert!(!input.take(&mut message), "it is broken");
+            if tail_too {
+                words()[TAIL].store(7_777_777, Ordering::Relaxed);
+            }
+            drop(output);
+            input.mend();
+            let attached = MessageOutput::attach(words(), Waker::new().unwrap());
+            let mut output = attached.expect("a successor writes");
+            for word in [&b"next"[..], b"and next"] {
+                output.push(word);
+                output.flush();
+                assert!(input.take(&mut message) && message == word, "{tail_too}");
+            }
+        }
+    }
+
     #[test]
     fn an_empty_ring_costs_no_memory() {
         let (_output, mut input, _mapping) = ring(64);

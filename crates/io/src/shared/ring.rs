@@ -179,7 +179,11 @@ impl StageInput for RingInput {
     }
 
     fn waiting(&self) -> usize {
-        self.ring.waiting().unwrap_or(0) as usize
+        match self.broken {
+            // Nothing of it is taken.
+            true => 0,
+            false => self.ring.waiting().unwrap_or(0) as usize,
+        }
     }
 
     fn is_over(&self) -> bool {

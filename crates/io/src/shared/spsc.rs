@@ -265,12 +265,15 @@ impl<W: Deref<Target = [AtomicU32]>> Reader<W> {
         self.words[HEAD].store(self.next, Ordering::Release);
     }
 
-    /// The writer has died, and may have written over the positions: they are again what they
-    /// were when they made sense last. No writer is attached.
+    /// The writer has died, and may have written over the positions: they make sense again, and
+    /// what it has left unread is skipped. No writer is attached.
     pub fn mend(&mut self) {
-        if self.waiting().is_err() {
-            self.words[TAIL].store(self.seen, Ordering::Release);
+        let waiting = self.waiting();
+        match waiting {
+            Ok(left) => self.next = self.next.wrapping_add(left),
+            Err(_) => self.words[TAIL].store(self.next, Ordering::Release),
         }
+        self.seen = self.next;
         self.words[HEAD].store(self.next, Ordering::Release);
     }
 

@@ -8,6 +8,8 @@ use weir_ctl::command::{CommandSender, PartReport, RuntimePlaceCounts, SwitchCou
 use weir_exec::{ExecError, Parker, Parks as _, Round};
 use weir_graph::ChainFile;
 use weir_packet::{Frame, FramePool, Side, Time};
+use weir_protocol::in_process::REPEAT_AFTER;
+use weir_protocol::settings::LAST_RESORT;
 
 use crate::args::Run;
 use crate::driver::{Cluster, Executor};
@@ -20,7 +22,12 @@ use super::summary::{Ended, More};
 /// How long nothing may be let out at the end before what is still on its way is
 /// given up: where the path loses packets and keeps no copies, some never come. That
 /// something is tried again and again does not count.
-const PATIENCE: Duration = Duration::from_secs(5);
+const PATIENCE: Duration = Duration::from_secs(12);
+/// What is said again as a last resort is said, and answered, before that.
+const _: () = assert!(
+    PATIENCE.as_nanos() > 2 * (REPEAT_AFTER as u128) * (LAST_RESORT as u128),
+    "a run that ends waits for the last resort"
+);
 /// Interval in which it is looked at what was let out.
 const LOOK: Duration = Duration::from_millis(20);
 /// How long runtimes may take to end all flows.
@@ -152,7 +159,8 @@ impl Played {
     /// Takes in what waited, once the packets before it are out.
     fn release(&mut self) {
         let Some(turns) = &mut self.turns else { return };
-        if turns.held.is_empty() || self.cluster.in_flight() > 0 {
+        // Without a runtime they wait for its successor, as what is not read yet does.
+        if turns.held.is_empty() || self.cluster.in_flight() > 0 || self.cluster.room() == 0 {
             return;
         }
         self.take_held();
@@ -324,8 +332,8 @@ mod tests {
         let start = Instant::now();
         let mut progress = Progress::new([10, 4, 0]);
         let mut now = start;
-        let mut look = |seen: [u64; 3], seconds: u64| {
-            now += Duration::from_secs(seconds);
+        let mut look = |seen: [u64; 3], fifths: u32| {
+            now += PATIENCE * fifths / 5 + LOOK;
             progress.is_stuck(now, || seen)
         };
         assert!(!look([10, 4, 0], 4));

@@ -147,7 +147,12 @@ pub(crate) fn conserved(summary: &Value) {
             + number(summary, "/kept"),
         "{summary}"
     );
-    // Flows ended with the run, and what they had with them.
+    // Flows ended with the run, and what they had with them. A stage whose process was killed
+    // has flows of which its successor never hears.
+    let stages = summary["processes"].as_array().into_iter().flatten();
+    if stages.into_iter().any(|stage| number(stage, "/died") > 0) {
+        return;
+    }
     for (name, chain) in summary["chains"].as_object().into_iter().flatten() {
         for open in ["active", "units", "aliases", "ports_leased", "buffer_bytes"] {
             let left = chain["flows"][open].as_u64().unwrap_or(0);

@@ -226,16 +226,20 @@ impl Cluster {
 
     /// Starts the successors that are due, and with each those of the runtimes that shared
     /// its thread and died with it: they share one again.
-    pub(super) fn start_successors(&mut self) {
+    ///
+    /// # Errors
+    ///
+    /// None runs, and none can be started any more.
+    pub(super) fn start_successors(&mut self) -> Result<(), ExecError> {
         let (now, spread) = (Instant::now(), &self.settings.spread);
         let is_due = |member: &Member| member.successor_at.is_some_and(|at| at <= now);
         let due = (0..).zip(&self.members).filter(|(_, its)| is_due(its));
         let threads: Vec<usize> = due.map(|(place, _)| spread.of(place).0).collect();
         if threads.is_empty() {
-            return;
+            return Ok(());
         }
         let places = self.members.len();
-        let mut placed = Vec::new();
+        let (mut placed, mut failed) = (Vec::new(), None);
         for place in 0..places {
             let Some(member) = self.internal.expect(self.members.get_mut(place), NO_MEMBER) else {
                 continue;
@@ -248,21 +252,25 @@ impl Cluster {
             let id = member.next_id(places);
             match self.place(id) {
                 Ok(()) => placed.push(place),
-                Err(why) => self.plan_successor(place, State::Starts, &why),
+                Err(why) => {
+                    self.plan_successor(place, State::Starts, &why);
+                    failed = Some(why);
+                }
             }
         }
-        let Err(why) = self.start_placed() else {
-            return;
-        };
-        // The others go on.
-        for place in placed {
-            if self
-                .members
-                .get(place)
-                .is_some_and(|m| m.state == State::Gone)
-            {
-                self.plan_successor(place, State::Starts, &why);
+        if let Err(why) = self.start_placed() {
+            // The others go on.
+            for place in placed {
+                let member = self.members.get(place);
+                if member.is_some_and(|member| member.state == State::Gone) {
+                    self.plan_successor(place, State::Starts, &why);
+                }
             }
+            failed = Some(why);
+        }
+        match failed {
+            Some(why) if self.is_deserted() => Err(why),
+            _ => Ok(()),
         }
     }
 

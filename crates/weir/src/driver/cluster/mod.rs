@@ -262,7 +262,7 @@ impl Cluster {
         let looks = self.has_processes && now.0 - self.looked.0 >= LOOK_AFTER;
         if looks || !worked || self.rounds.is_multiple_of(LOOK) {
             self.join_ended(now, looks)?;
-            self.start_successors();
+            self.start_successors()?;
             self.kill_late();
             worked |= self.last_events(events);
         }

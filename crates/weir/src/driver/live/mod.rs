@@ -147,7 +147,9 @@ impl<C: Executor> Live<C> {
             let found = self.round()?.worked;
             let late = self.ports.next_due().is_some();
             let most = if late { DRAIN_LINKS } else { DRAIN };
-            if !found && !late || began.elapsed() > most {
+            // Without room nothing was looked for.
+            let full = self.executor.room() == 0;
+            if !found && !late && !full || began.elapsed() > most {
                 return Ok(());
             }
             if !found {

@@ -64,6 +64,7 @@ impl Claims {
     /// The process is over: its last word is added to its predecessors'.
     pub(super) fn take_in(&mut self, stage: &Stage) {
         self.past = self.report(stage);
+        self.past.flows.nothing_is_open();
         let Some(said) = self.read(stage).cloned() else {
             return;
         };
@@ -260,9 +261,10 @@ mod tests {
         let mut claims = Claims::default();
         for life in 0..40 {
             claims.hear(said(&stage, life * 3_000..(life + 1) * 3_000));
-            let (once, again) = (claims.report(&stage), claims.report(&stage));
+            let (mut once, again) = (claims.report(&stage), claims.report(&stage));
             assert_eq!(once, again, "asking changes nothing");
             claims.take_in(&stage);
+            once.flows.nothing_is_open();
             assert_eq!(claims.report(&stage), once);
         }
         let report = claims.report(&stage);
