@@ -8,8 +8,6 @@ use weir_ctl::command::{CommandSender, PartReport, RuntimePlaceCounts, SwitchCou
 use weir_exec::{ExecError, Parker, Parks as _, Round};
 use weir_graph::ChainFile;
 use weir_packet::{Frame, FramePool, Side, Time};
-use weir_protocol::in_process::REPEAT_AFTER;
-use weir_protocol::settings::LAST_RESORT;
 
 use crate::args::Run;
 use crate::driver::{Cluster, Executor};
@@ -22,12 +20,7 @@ use super::summary::{Ended, More};
 /// How long nothing may be let out at the end before what is still on its way is
 /// given up: where the path loses packets and keeps no copies, some never come. That
 /// something is tried again and again does not count.
-const PATIENCE: Duration = Duration::from_secs(12);
-/// What is said again as a last resort is said, and answered, before that.
-const _: () = assert!(
-    PATIENCE.as_nanos() > 2 * (REPEAT_AFTER as u128) * (LAST_RESORT as u128),
-    "a run that ends waits for the last resort"
-);
+const PATIENCE: Duration = Duration::from_secs(5);
 /// Interval in which it is looked at what was let out.
 const LOOK: Duration = Duration::from_millis(20);
 /// How long runtimes may take to end all flows.
