@@ -58,6 +58,12 @@ impl MergedInput {
         }
     }
 
+    /// True where no input is read any more: at most one packet of each is left to come, and
+    /// then the end.
+    pub fn is_over(&self) -> bool {
+        self.sources.iter().all(|source| source.ended)
+    }
+
     /// As [`InputPort::receive`].
     ///
     /// # Errors

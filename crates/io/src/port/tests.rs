@@ -206,6 +206,34 @@ fn inputs_are_merged_by_time_and_equal_times_in_order() {
     assert_eq!(pool.outstanding(), 0);
 }
 
+/// What was fetched ahead comes after the end was asked for, and no other packet.
+#[test]
+fn merged_inputs_that_are_over_have_a_packet_each_left_at_most() {
+    let input = |times: &[u64]| -> Box<dyn InputPort> {
+        let packets = times.iter();
+        Box::new(MemoryInput::new(
+            packets.map(|&t| packet(t, LinkType::Ethernet, &[1; 20])),
+        ))
+    };
+    let mut merged = MergedInput::new(vec![input(&[1, 3, 5]), input(&[2, 4, 6])]);
+    let mut pool = FramePool::with_layout(layout(8, 0));
+    let mut frames = Vec::new();
+    assert_eq!(
+        merged.receive(&mut pool, &mut frames, 1).unwrap(),
+        Received::More
+    );
+    assert!(!merged.is_over());
+    merged.end();
+    assert!(merged.is_over());
+    while merged.receive(&mut pool, &mut frames, 8).unwrap() == Received::More {}
+    let times: Vec<u64> = frames
+        .iter()
+        .map(|f| pool.memory().meta(f).time.0)
+        .collect();
+    assert_eq!(times, [1, 2]);
+    pool.give_all(&mut frames);
+}
+
 #[test]
 fn the_generator_marks_answers_as_from_the_other_side() {
     let (_, spec) = PortSpec::parse("gen:flows=3,packets=60,proto=tcp,life=tcp,seed=1").unwrap();

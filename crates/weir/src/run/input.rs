@@ -84,6 +84,11 @@ impl Input {
         self.merged.end();
     }
 
+    /// As [`MergedInput::is_over`].
+    pub(super) fn is_over(&self) -> bool {
+        self.merged.is_over()
+    }
+
     /// Ends the inputs where a signal came. To be called from time to time when
     /// there is no room for packets.
     pub(super) fn look(&mut self) {

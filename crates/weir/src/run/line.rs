@@ -209,10 +209,13 @@ impl<C: Executor> PortsNode<'_, '_, C> {
     /// Takes a batch in, if there is room for one: how many packets.
     fn read(&mut self) -> usize {
         let line = &mut *self.line;
-        let room = line.executor.room().min(BATCH);
-        if room == 0 {
-            return 0;
-        }
+        let room = match line.executor.room().min(BATCH) {
+            // Room may never come again. The end needs none, and a packet of each input that was
+            // read before has its frame.
+            0 if line.input.is_over() => 1,
+            0 => return 0,
+            room => room,
+        };
         let pool = line.executor.pool();
         pool.set_holder(COMING);
         let received = line.input.receive(pool, &mut self.input, room);
