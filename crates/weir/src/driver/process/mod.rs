@@ -7,6 +7,7 @@
 //! socket with a thread at either end ([`Relay`], [`command_server`]); what they count
 //! comes as [`Said`]. When the main process dies, the kernel ends the others.
 
+pub(super) mod child;
 pub(super) mod command_server;
 mod command_wire;
 mod lines;

@@ -58,7 +58,7 @@ impl SharedRoom {
         self.memory.pages.to_string()
     }
 
-    /// How a process is started.
+    /// Command that starts a process.
     pub(in super::super) fn command(&self) -> &ProcessCommand {
         &self.command
     }

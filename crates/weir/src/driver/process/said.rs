@@ -1,4 +1,4 @@
-//! What an engine in a process of its own has counted, as text.
+//! Counts of an engine in a process of its own, as text.
 
 use serde::{Deserialize, Serialize};
 use weir_nf::CloseReason;

@@ -2,7 +2,6 @@
 
 use std::os::fd::{AsFd as _, BorrowedFd, OwnedFd};
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
 use std::sync::mpsc::{SyncSender, sync_channel};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
@@ -22,6 +21,7 @@ use weir_runtime::RuntimeConfig;
 
 use super::super::super::clock::Clock;
 use super::super::super::gauge::{Gauge, MAIL, STATUS_WORDS};
+use super::super::super::process::child::{self, REPORT_INTERVAL, ROUNDS_PER_CLOCK_READ};
 use super::super::super::process::{SaidDone, command_server, in_messages, layout_of};
 use super::super::super::runtime_done::RuntimeDone;
 use super::super::super::runtime_node::{RuntimeNode, RuntimePlan};
@@ -29,11 +29,6 @@ use super::super::super::supply::{RingSupply, Supply};
 use super::super::super::wiring::{RuntimeEnds, Seat};
 use super::wire::{self, Hello};
 use super::{FRAMES, LONGEST_MESSAGE, MESSAGES, SUPPLY};
-
-/// Interval of reports to the main process, if counters have changed.
-const REPORT_INTERVAL: Duration = Duration::from_millis(100);
-/// Rounds between two reads of the system clock.
-const ROUNDS_PER_CLOCK_READ: u32 = 256;
 
 /// A runtime's process that has received its first message.
 #[derive(Debug)]
@@ -148,9 +143,7 @@ impl RuntimeProcess {
         };
         let runtime = RuntimeNode::new(plan)?;
         if self.hello.first {
-            // Real-time priority not before the set-up is done: that may take long.
-            let first = weir_io::live::go_first();
-            first.map_err(|error| format!("can't get real-time priority: {error}"))?;
+            child::go_first()?;
         }
         self.send(wire::READY, b"")?;
         let policy = match self.hello.wakeful {
@@ -244,20 +237,16 @@ impl RuntimeProcess {
     }
 }
 
-/// Sends a message, and raises the counter that the main process polls.
+/// Sends a message, and wakes the main process for it.
 fn send(
     channel: &mut Channel,
     status: &Words,
     main: &Waker,
     (kind, bytes): (u8, &[u8]),
 ) -> Result<(), String> {
-    // Before, because a long message must be read while it is sent; and after, because
-    // a read in between may have got only a part of it.
-    status[MAIL].fetch_add(1, Ordering::Release);
-    let sent = channel.send(kind, bytes, &[], true);
-    status[MAIL].fetch_add(1, Ordering::Release);
+    let sent = child::send(channel, &status[MAIL], kind, bytes);
     main.wake();
-    sent.map_err(|_| "the main process is gone".to_owned())
+    sent
 }
 
 /// See [`RuntimeProcess::mail`].
@@ -331,12 +320,14 @@ impl ProcessNode<'_> {
     fn report(&mut self) {
         self.rounds = 0;
         let packets = self.runtime.packets();
-        let (at, before) = self.reported;
-        if packets != before
-            && at.elapsed() >= REPORT_INTERVAL
-            && self.reporter.report(self.runtime.counted())
-        {
-            self.reported = (Instant::now(), packets);
+        let (at, before) = &mut self.reported;
+        if packets == *before || at.elapsed() < REPORT_INTERVAL {
+            return;
+        }
+        // Also where the last report is still under way: counting takes a while.
+        *at = Instant::now();
+        if self.reporter.report(self.runtime.counted()) {
+            *before = packets;
         }
     }
 }

@@ -22,6 +22,7 @@ use weir_nf::host::Stage;
 use weir_packet::{Frame, FramePool, MemberId, PacketMemory, Time};
 use weir_runtime::{Role, Runtime, RuntimeConfig};
 
+use super::super::super::process::child::{self, REPORT_INTERVAL, ROUNDS_PER_CLOCK_READ};
 use super::super::super::process::{Said, command_server, digest, in_messages, layout_of};
 use super::super::chain::ChainPlan;
 use super::super::node::Queue;
@@ -34,10 +35,6 @@ use weir_exec::frames::{BATCH, HIGH};
 const BURST: usize = 64;
 /// Free frames that a stage needs to take a burst: functions may emit packets.
 const MIN_FREE_FRAMES: usize = 64;
-/// Interval of reports to the main process, if counters have changed.
-const REPORT_INTERVAL: Duration = Duration::from_millis(100);
-/// Rounds between two reads of the system clock.
-const ROUNDS_PER_CLOCK_READ: u32 = 256;
 
 /// A stage's process that has received its `HELLO`.
 #[derive(Debug)]
@@ -152,9 +149,7 @@ impl StageProcess {
             shared::confine(&keep).map_err(|error| format!("can't enter the sandbox: {error}"))?;
         }
         if self.hello.first {
-            // Real-time priority not before the set-up is done: that may take long.
-            let first = weir_io::live::go_first();
-            first.map_err(|error| format!("can't get real-time priority: {error}"))?;
+            child::go_first()?;
         }
         self.send(wire::READY, b"")?;
         let policy = IdlePolicy {
@@ -175,15 +170,9 @@ impl StageProcess {
         worker::run(vec![node], park).map(drop)
     }
 
-    /// Sends a message, and raises the counter that the main process polls.
     fn send(&mut self, kind: u8, bytes: &[u8]) -> Result<(), String> {
         let words = self.status()?;
-        // Raise it before, because a long message must be read while it is sent;
-        // and after, because a read in between may have got only a part of it.
-        words[wire::MAIL].fetch_add(1, Ordering::Release);
-        let sent = self.channel.send(kind, bytes, &[], true);
-        words[wire::MAIL].fetch_add(1, Ordering::Release);
-        sent.map_err(|_| "the main process is gone".to_owned())
+        child::send(&mut self.channel, &words[wire::MAIL], kind, bytes)
     }
 
     /// Sends lines of events, in as many messages as they take.
