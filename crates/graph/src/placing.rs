@@ -33,7 +33,7 @@ pub struct Placing {
     pub threads: Vec<PlacedThread>,
     /// Nodes that have a process each.
     pub processes: Vec<String>,
-    /// Where it is written, as `FILE:LINE`.
+    /// Place in the chain file, as `FILE:LINE`.
     #[serde(skip)]
     pub written_at: String,
 }

@@ -11,7 +11,7 @@ use crate::form::{Choice, Form, Integer, Later, OneOrMore, Own};
 use crate::keys::Keys;
 use crate::nearest::listed;
 use crate::read;
-use crate::selector::{Numbers, ip_protocol, prefix, protocol_schema_of};
+use crate::selector::{VALUES, ip_protocol, ports, prefixes, protocol_schema_of};
 use crate::tree::Node;
 
 /// Most commands of a script.
@@ -201,18 +201,17 @@ pub(crate) fn drain_keys() -> Keys<Drain> {
 
 /// Keys of `flows:`.
 fn space_keys() -> Keys<Space> {
-    const VALUES: &str = "at least one value";
     Keys::<Space>::new("a mapping like `{port: 80}`", "")
         .key(
             "prefix",
             "Addresses: `10.0.0.0/8`.",
-            OneOrMore(VALUES, Own(prefix, || json!({"type": "string"}))),
+            prefixes(),
             |space, prefixes| space.prefixes = prefixes,
         )
         .key(
             "port",
             "Ports: `80`, `8000-8100`.",
-            OneOrMore(VALUES, Numbers("port", 65_535)),
+            ports(),
             |space, ports| space.ports = ports,
         )
         .key(

@@ -169,9 +169,21 @@ pub(crate) enum Protocol {
     Ip(u8),
 }
 
+/// The form of lists of values.
+pub(crate) const VALUES: &str = "at least one value";
+
+/// Values of a key that takes prefixes.
+pub(crate) fn prefixes() -> OneOrMore<Own<Prefix>> {
+    OneOrMore(VALUES, Own(prefix, || json!({"type": "string"})))
+}
+
+/// Values of a key that takes ports and ranges of them.
+pub(crate) fn ports() -> OneOrMore<Numbers> {
+    OneOrMore(VALUES, Numbers("port", 65_535))
+}
+
 /// Keys of an entry.
 pub(crate) fn keys() -> Keys<Entry> {
-    const VALUES: &str = "at least one value";
     Keys::<Entry>::new("a selector like `{protocol: tcp, port: 80}`", "")
         .key(
             "protocol",
@@ -182,13 +194,13 @@ pub(crate) fn keys() -> Keys<Entry> {
         .key(
             "port",
             "Source or destination port is it or in the range.",
-            OneOrMore(VALUES, Numbers("port", 65_535)),
+            ports(),
             |entry, ports| entry.ports = ports,
         )
         .key(
             "prefix",
             "Source or destination address is in it.",
-            OneOrMore(VALUES, Own(prefix, || json!({"type": "string"}))),
+            prefixes(),
             |entry, prefixes| prefixes.iter().for_each(|&p| entry.prefixes.add(p)),
         )
         .key(
@@ -295,7 +307,7 @@ pub(crate) fn protocol_schema_of(names: impl Iterator<Item = &'static str>) -> J
     ]})
 }
 
-pub(crate) fn prefix(value: &Node, report: &mut Report<'_>) -> Option<Prefix> {
+fn prefix(value: &Node, report: &mut Report<'_>) -> Option<Prefix> {
     let text = read::word(value, "a prefix like `10.0.0.0/8`", report)?;
     let prefix: Result<Prefix, PrefixError> = text.parse();
     let prefix = prefix.map_err(|why| format!("`{}` {why}", shorten(text)));
