@@ -17,7 +17,7 @@ use serde_json::Value;
 
 use crate::wire::try_run;
 
-/// Where a unit may live, beside the host of the switch.
+/// Hosts of runtimes, beside that of the switch.
 pub(super) const HOSTS: [&str; 2] = ["one", "two"];
 const PLACES: [&str; 3] = ["client", "weir", "server"];
 const KEY: &str = "8f1d5a0c3b7e9246d0a1b2c3d4e5f607";
@@ -156,12 +156,12 @@ impl Bed {
         self.folder.join("summary.json")
     }
 
-    /// What the run that has ended tells of itself.
+    /// Summary of the run, after its end.
     pub(super) fn summary(&self) -> Result<Value, String> {
         read(&self.summary_path())
     }
 
-    /// What the run that is under way tells of itself.
+    /// Statistics of the running weir.
     pub(super) fn stats(&self) -> Result<Value, String> {
         let mut command = self.weir("weir")?;
         command

@@ -2,10 +2,10 @@
 
 use super::packet::Numbered;
 
-/// How far back a packet of a flow is known to have come, in packets of that flow.
+/// Latest packets of a flow whose arrival is remembered.
 const REMEMBERED: u32 = 64;
 
-/// Who a flow seems to be behind a NAT: address and port.
+/// Source address and port of a flow after the NAT.
 pub(super) type Mapping = ([u8; 4], u16);
 
 #[derive(Clone, Copy, Default)]
@@ -17,7 +17,7 @@ struct Flow {
     mapping: Option<Mapping>,
 }
 
-/// What became of all packets.
+/// Counts of packets by outcome.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Verdict {
     /// Packets that came, each once.
@@ -80,7 +80,7 @@ impl Book {
         }
     }
 
-    /// What became of all so far.
+    /// The counts so far.
     pub(super) const fn verdict(&self) -> Verdict {
         self.verdict
     }

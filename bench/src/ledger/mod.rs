@@ -18,12 +18,12 @@ use bed::{Bed, HOSTS, Process};
 use book::Verdict;
 use traffic::Shared;
 
-/// How long all may take to be protected (again).
+/// Longest wait until all flows are protected.
 const PATIENCE: Duration = Duration::from_secs(60);
 /// Between two looks at whether all is protected.
 const LOOK: Duration = Duration::from_millis(20);
 
-/// What is done to a runtime.
+/// A fault of a runtime or of its host.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Fault {
     /// Its process is killed.
@@ -32,7 +32,7 @@ enum Fault {
     Cut,
 }
 
-/// What is asked for.
+/// Settings of a measurement.
 #[derive(Clone, Debug)]
 struct Settings {
     flows: u32,
@@ -145,9 +145,12 @@ pub(crate) fn run(words: &[&str]) -> Result<(), String> {
     shared.stop_sending();
     let sent = sender.join().map_err(|_| "the sender died")?;
     settle(&shared);
+    // Its end lets out what it still has.
+    let over = weir.end();
+    std::thread::sleep(Duration::from_millis(100));
     shared.stop_receiving();
     let verdict = receiver.join().map_err(|_| "the receiver died")?;
-    weir.end()?;
+    over?;
     let (faults, sent, verdict) = (faults?, sent?, verdict?);
     let summary = bed.summary()?;
     tell(&faults);
@@ -171,8 +174,8 @@ fn at<T: Send + 'static>(
 /// Waits until nothing comes any more.
 fn settle(shared: &Shared) {
     let mut last = shared.so_far();
-    for _ in 0..100 {
-        std::thread::sleep(Duration::from_millis(100));
+    for _ in 0..10 {
+        std::thread::sleep(Duration::from_secs(1));
         let now = shared.so_far();
         if now.0 == now.1 || now == last {
             return;

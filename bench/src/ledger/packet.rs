@@ -8,7 +8,7 @@ const MAGIC: [u8; 4] = *b"ldgr";
 /// Ports of a client, from 1,024.
 const PORTS: u32 = 16_384;
 
-/// What a packet says of itself.
+/// The payload of a packet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Numbered {
     /// Its flow, from 0.

@@ -16,7 +16,7 @@ const TURN: Duration = Duration::from_micros(200);
 /// Most packets that are sent or received at once.
 const BURST: usize = 64;
 
-/// What sender, receiver and the one who kills share.
+/// State shared by sender, receiver and the thread that injects faults.
 #[derive(Debug)]
 pub(super) struct Shared {
     start: Instant,

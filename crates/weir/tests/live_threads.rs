@@ -15,7 +15,7 @@ use std::time::{Duration, Instant};
 use network::process::children;
 use network::{Cable, Network, STATEFUL, must};
 use serde_json::Value;
-use support::{Folder, conserved, example, number};
+use support::{Folder, conserved, example, nothing_is_lost, number};
 
 /// Ways of running with several threads, and how many of them at least: workers that own
 /// their ports are no more than that, where those can be shared out.
@@ -215,16 +215,7 @@ fn a_stage_that_is_killed_between_interfaces_breaks_no_connection() {
 fn a_runtime_that_is_killed_between_interfaces_breaks_no_connection() {
     // No more often than there are successors.
     downloads_survive_kills(REPLICATED, 200, 8, |summary, killed| {
-        for lost in [
-            "owner_lost",
-            "lost",
-            "runtime_died",
-            "unacked_full",
-            "frames_short",
-        ] {
-            assert_eq!(summary["drops"].get(lost), None, "{summary}");
-        }
-        assert_eq!(summary["hand_overs"]["reordered"], 0, "{summary}");
+        nothing_is_lost(summary);
         let suspected = number(summary, "/switch/suspected");
         assert!(killed > 1 && suspected >= 2, "{summary}");
     });

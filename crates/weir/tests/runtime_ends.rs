@@ -49,7 +49,7 @@ fn one_of(child: &Child) -> u32 {
     all.next().expect("it has runtimes")
 }
 
-/// How it ended, within so long; else it is killed.
+/// Waits for the end of a run, and kills it after `within`.
 #[track_caller]
 fn ended(mut child: Child, within: Duration) -> (std::process::ExitStatus, String, String) {
     let until = Instant::now() + within;

@@ -23,7 +23,7 @@ pub(crate) fn key(folder: &Folder, name: &str, key: &str) -> String {
 /// An agent. Dropped, it is killed, and its runtimes with it.
 pub(crate) struct Agent {
     child: Child,
-    /// Where it listens.
+    /// The address that it listens on.
     pub(crate) at: String,
     said: Arc<Mutex<String>>,
 }
@@ -61,7 +61,7 @@ impl Agent {
         self.child.id()
     }
 
-    /// What it has said.
+    /// Its lines on standard error so far.
     pub(crate) fn said(&self) -> String {
         self.said.lock().unwrap().clone()
     }

@@ -161,6 +161,21 @@ pub(crate) fn conserved(summary: &Value) {
     }
 }
 
+/// Deaths of runtimes have lost no packet, and put none out of order.
+#[track_caller]
+pub(crate) fn nothing_is_lost(summary: &Value) {
+    for lost in [
+        "owner_lost",
+        "lost",
+        "runtime_died",
+        "unacked_full",
+        "frames_short",
+    ] {
+        assert_eq!(summary["drops"].get(lost), None, "{summary}");
+    }
+    assert_eq!(summary["hand_overs"]["reordered"], 0, "{summary}");
+}
+
 /// A folder of a test's own, gone when it ends.
 pub(crate) struct Folder(PathBuf);
 
