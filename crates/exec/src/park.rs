@@ -104,7 +104,7 @@ thread_local! {
     static ASLEEP: Cell<Duration> = const { Cell::new(Duration::ZERO) };
 }
 
-/// How long the calling thread has slept in its [`Parker`]s so far.
+/// Time that the calling thread has slept in its [`Parker`]s.
 pub fn asleep() -> Duration {
     ASLEEP.get()
 }

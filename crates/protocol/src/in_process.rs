@@ -39,7 +39,7 @@ pub const KEPT: u32 = 4_096;
 const LINK_REPEAT_AFTER: u64 = 20_000_000;
 const LINK_REPEAT_WITHIN: (u64, u64) = (10_000_000, 10 * REPEAT_AFTER);
 
-/// What switch and runtimes must be able to repeat.
+/// What switch and runtimes keep for repeats.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Keeping {
     /// When a unit's state is with a second runtime.

@@ -215,7 +215,7 @@ impl Runtime {
             let own = table.flows.blocks.bytes(record);
             let start = slot.flow_state as usize;
             let own = own.get(start..start + layout.flow_bytes as usize);
-            // What it tells takes the place of what was told before.
+            // `show_flow` replaces its argument, so it gets one of its own.
             let mut beside = Shown::default();
             node.processor.show_flow(own.unwrap_or(&[]), &mut beside);
             found.fields.extend(beside.into_fields());

@@ -167,7 +167,7 @@ counters! {
 }
 
 impl FlowReport {
-    /// What flows have where none is open any more: of an engine that is gone.
+    /// Clears the gauges of open flows: the engine is gone.
     pub const fn nothing_is_open(&mut self) {
         self.active = 0;
         self.units = 0;

@@ -206,7 +206,7 @@ fn inputs_are_merged_by_time_and_equal_times_in_order() {
     assert_eq!(pool.outstanding(), 0);
 }
 
-/// What was fetched ahead comes after the end was asked for, and no other packet.
+/// After `end` the packets that were fetched ahead still come, and no others.
 #[test]
 fn merged_inputs_that_are_over_have_a_packet_each_left_at_most() {
     let input = |times: &[u64]| -> Box<dyn InputPort> {

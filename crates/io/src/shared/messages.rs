@@ -336,7 +336,7 @@ mod tests {
         }
     }
 
-    /// What a writer that died has left unread is not taken for its successor's words.
+    /// The reader skips the unread words of a writer that died.
     #[test]
     fn a_reader_goes_on_with_a_successor_behind_what_is_left() {
         const TAIL: usize = 0;

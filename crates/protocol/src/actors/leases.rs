@@ -121,7 +121,7 @@ impl Actors {
         }
         self.counts.add(ActorCount::LeaseGranted);
         self.engine.leases_mut().grant(pool, address, block);
-        // Where that is not enough it asks for the next one now: ports go faster than repeats come.
+        // A pool that is still low is asked for again now: flows take ports faster than repeats come.
         if let Some((_, asked)) = self.wanted.iter_mut().find(|(wanted, _)| *wanted == pool) {
             *asked = None;
         }

@@ -6,7 +6,7 @@ use weir_packet::vxlan::VxlanGpeRepr;
 #[derive(Debug, Default)]
 pub struct Batch {
     bytes: Vec<u8>,
-    /// Where each ends.
+    /// End of each, in bytes.
     ends: Vec<usize>,
 }
 
@@ -40,7 +40,7 @@ impl Batch {
         self.end();
     }
 
-    /// How many there are.
+    /// Number of datagrams.
     pub fn len(&self) -> usize {
         self.ends.len()
     }

@@ -1,4 +1,4 @@
-//! What a link counts, and why it refuses a datagram.
+//! Counters of a link, and reasons to refuse a datagram.
 
 use core::fmt;
 

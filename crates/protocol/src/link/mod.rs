@@ -291,12 +291,12 @@ impl Link {
         batch.end();
     }
 
-    /// What each beat tells from now on.
+    /// Sets the gauges that each beat carries.
     pub fn set_gauges(&mut self, gauges: Gauges) {
         self.own = gauges;
     }
 
-    /// What the peer told last.
+    /// Gauges of the peer's last beat.
     pub const fn told(&self) -> Gauges {
         self.theirs
     }

@@ -180,7 +180,7 @@ pub struct Switch {
     ticks: VecDeque<UnitId>,
     /// When they were last tried.
     ticks_tried: Time,
-    /// What is to be sent again, and for which no frame was free.
+    /// Packets to repeat for which no frame was free.
     owed: timers::Owed,
     /// Time after which what was not answered is sent again.
     wait: u64,

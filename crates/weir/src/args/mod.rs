@@ -346,7 +346,7 @@ pub(crate) struct Absent {
     words: Vec<std::ffi::OsString>,
 }
 
-/// What an engine's process is started with.
+/// Arguments and descriptors of an engine's process.
 #[derive(Debug, ClapArgs)]
 pub(crate) struct EngineArgs {
     /// The arguments of the run

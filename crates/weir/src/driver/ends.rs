@@ -29,7 +29,7 @@ impl EndsAsked {
         self.0.is_empty()
     }
 
-    /// How many the runtime of a place has asked for.
+    /// Ends that the runtime of a place has asked for.
     pub(super) fn of(&self, place: usize) -> usize {
         self.0.iter().filter(|asked| asked.by == place).count()
     }

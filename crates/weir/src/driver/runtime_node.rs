@@ -123,7 +123,7 @@ impl RuntimeNode {
         self.work.packets
     }
 
-    /// What it has counted so far.
+    /// Its counts so far.
     pub(super) fn counted(&self) -> RuntimeDone {
         let mut done = RuntimeDone {
             busy: Duration::from_nanos(self.busy),

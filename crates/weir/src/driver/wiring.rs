@@ -97,7 +97,7 @@ pub(super) struct Seat {
     pub(super) heir: Option<Arc<Heir>>,
     /// Frames that it has not given back.
     pub(super) lost: u64,
-    /// What it had counted when it died.
+    /// Its counts at its death.
     pub(super) counted: Option<Box<RuntimeDone>>,
 }
 
@@ -129,7 +129,7 @@ pub(super) struct Left {
     pub(super) handler: CommandHandler,
     /// Frames that it had and are not there any more: 0 unless there is a bug.
     pub(super) lost: u64,
-    /// What it had counted when it died of a bug.
+    /// Its counts when it died of a bug.
     pub(super) counted: Option<Box<RuntimeDone>>,
 }
 

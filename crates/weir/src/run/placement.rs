@@ -66,7 +66,7 @@ fn checked(mut placed: Placement, file: &ChainFile) -> Result<(Placement, Form),
     Ok((placed, form))
 }
 
-/// Whether this machine has the cores of a placement.
+/// Checks that this machine has the cores of a placement.
 fn check_cores(placed: &Placement) -> Result<(), String> {
     let cores: Vec<usize> = placed.cores().into_iter().flatten().collect();
     weir_exec::check_cores(&cores)

@@ -23,7 +23,7 @@ use super::summary::{Ended, More};
 const PATIENCE: Duration = Duration::from_secs(5);
 /// Interval in which it is looked at what was let out.
 const LOOK: Duration = Duration::from_millis(20);
-/// How long runtimes may take to end all flows.
+/// Longest time in which runtimes end all flows.
 const FINISH: Duration = Duration::from_secs(15);
 /// The same where some have not answered for [`PATIENCE`].
 const FINISH_STUCK: Duration = Duration::from_secs(2);

@@ -16,9 +16,9 @@ use crate::say::say;
 /// Frames that may be lost with runtimes that die: a quarter of those for packets under
 /// way. No death should take any; a run that has lost so many ends before it stands still.
 const MOST_LOST: u64 = FRAMES_ON_THE_WAY as u64;
-/// How long a process may take to be ready: it loads its chains and reserves memory.
+/// Longest start of a process: it loads its chains and reserves memory.
 pub(super) const START_PATIENCE: Duration = Duration::from_secs(60);
-/// How long a runtime may take to end all its flows.
+/// Longest time in which a runtime ends all its flows.
 pub(super) const FINISH_PATIENCE: Duration = Duration::from_secs(15);
 
 impl Cluster {

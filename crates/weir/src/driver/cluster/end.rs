@@ -115,7 +115,7 @@ pub(super) fn of_switch(switch: &Switch) -> Report {
     report
 }
 
-/// How many packets functions have dropped, by the entries that a switch let out.
+/// Packets that functions dropped, by the entries that a switch let out.
 pub(super) fn by_functions(switch: &Switch) -> u64 {
     let functions = SwitchDrop::Functions.name();
     let drops = switch.report().drops;

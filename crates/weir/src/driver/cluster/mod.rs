@@ -518,7 +518,7 @@ impl Cluster {
     }
 }
 
-/// What the switch's thread reads beside queues of its own process.
+/// Rings and descriptors that the switch's thread reads, beside its queues.
 struct Reads<'a> {
     team: &'a mut Team<ClusterNode>,
     members: &'a mut [Member],

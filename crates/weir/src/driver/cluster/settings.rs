@@ -19,7 +19,7 @@ pub struct ClusterSettings {
     pub most_runtimes: u32,
     /// Threads that the runtimes run on. The switch is on the ports' thread.
     pub spread: Spread,
-    /// How new flows are given to runtimes.
+    /// Dispatch of new flows to runtimes.
     pub dispatch: Dispatch,
     /// Views open and not settled at a time.
     pub window: u32,
@@ -42,7 +42,7 @@ pub struct ClusterSettings {
 }
 
 impl ClusterSettings {
-    /// What switch and runtimes must be able to repeat.
+    /// What switch and runtimes keep for repeats.
     pub(super) fn keeping(&self) -> Keeping {
         Keeping {
             replication: self.replication,
@@ -54,7 +54,7 @@ impl ClusterSettings {
 /// Runtimes in processes of their own.
 #[derive(Clone, Debug)]
 pub struct RuntimeProcesses {
-    /// How they are started.
+    /// Command that starts them.
     pub command: ProcessCommand,
     /// Places of these runtimes, from 0; those that are added later have one, too.
     pub places: Vec<usize>,

@@ -17,7 +17,7 @@ use weir_protocol::stream::ProcessStart;
 use super::super::process::{ProcessCommand, Start as ProcessStartUp, cause};
 use super::hello::{HELLO, Hello, Start};
 
-/// How long the agent sleeps at most.
+/// Longest sleep of the agent.
 const NAP: Duration = Duration::from_millis(100);
 /// Octets of the longest control frame that is heard.
 const ROOM: usize = 64 << 10;
@@ -29,21 +29,21 @@ const REMEMBERED: usize = 4_096;
 /// A runtime: the process starts of its switch and its own.
 type Pair = (ProcessStart, ProcessStart);
 
-/// What happened, for people.
+/// An event of an agent, for people.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum AgentEvent {
     /// A runtime was started for a switch.
     Started {
         /// Its id.
         runtime: u32,
-        /// Where its switch is.
+        /// Address of its switch.
         switch: SocketAddr,
     },
     /// A runtime is over.
     Over {
         /// Its id.
         runtime: u32,
-        /// How it has ended.
+        /// Its end, for people.
         how: String,
     },
     /// Somebody was refused.

@@ -18,7 +18,7 @@ use weir_runtime::RuntimeConfig;
 use super::hello::{Hello, VERSION};
 use super::settings;
 
-/// How long a runtime may take to answer: it loads its chains and reserves memory.
+/// Longest wait for a runtime's answer: it loads its chains and reserves memory.
 const PATIENCE: Duration = Duration::from_secs(10);
 /// Interval at which the agent is asked.
 const AGAIN: Duration = Duration::from_millis(100);
@@ -64,7 +64,7 @@ impl RemoteHosts {
     }
 }
 
-/// What is asked of agents, but for the runtime.
+/// Settings of all runtimes that agents start for a run.
 #[derive(Clone, Debug)]
 pub(in super::super) struct Agents {
     pub(in super::super) agent: SocketAddr,
@@ -113,7 +113,7 @@ pub(in super::super) fn connect(
     Ok((Datagrams::over(socket).map_err(failed)?, link))
 }
 
-/// What a runtime on another host is to be.
+/// The plan of a runtime on another host.
 fn hello(agents: &Agents, id: RuntimeId, places: usize, units: &[u32]) -> Hello {
     Hello {
         version: VERSION,

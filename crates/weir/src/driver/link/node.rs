@@ -25,7 +25,7 @@ use super::{COMMAND, EDGE, END, EVENTS, REPORT};
 const LONGEST_COMMAND: usize = 16 << 20;
 /// Answers in a row of its host that nobody is there, after which the process counts as dead.
 const REFUSED: u32 = 3;
-/// How long a runtime that was told to finish may take.
+/// Longest time in which a runtime that was told to finish ends.
 const PATIENCE: Duration = Duration::from_secs(20);
 
 /// Parts of a link's node, made into one on the thread of its worker.

@@ -31,7 +31,7 @@ use super::{COMMAND, EDGE, END, EVENTS, REPORT, settings};
 
 /// Interval at which the switch is told that the runtime is there, until it answers.
 const AGAIN: Duration = Duration::from_millis(20);
-/// How long the switch may take to answer, or to hear the last words.
+/// Longest wait for the switch to answer, or to hear the last messages.
 const PATIENCE: Duration = Duration::from_secs(10);
 /// Interval of reports, if counters have changed.
 const REPORT_INTERVAL: Duration = Duration::from_millis(100);

@@ -82,7 +82,7 @@ pub struct PipelineSettings {
 /// The stages that run in processes of their own.
 #[derive(Clone, Debug)]
 pub struct Processes {
-    /// How they are started.
+    /// Command that starts them.
     pub command: ProcessCommand,
     /// Per chain and step of its plan. The first step of a chain, and those of
     /// several threads, stay with the main process.

@@ -33,7 +33,7 @@ use super::{FRAMES, LONGEST_MESSAGE, MESSAGES, SUPPLY};
 
 /// Interval at which a process that ends early is waited for.
 const NAP: Duration = Duration::from_millis(1);
-/// How long a process may take to end that has nothing left to do.
+/// Longest end of a process that has nothing left to do.
 const PATIENCE: Duration = Duration::from_secs(10);
 
 /// Words of all rings of a place, for so many chains.
@@ -63,13 +63,13 @@ pub(in super::super) struct Home {
     child: Option<Child>,
     /// Can be read from when it has ended; `None` where the kernel has no such descriptor.
     ended: Option<OwnedFd>,
-    /// How the last one has ended, until its frames were taken back.
+    /// End of the last process, until its frames were taken back.
     over: Option<ExitStatus>,
     channel: Option<Channel>,
     ready: bool,
     mail: u32,
     done: Option<SaidDone>,
-    /// What it said last before it was done.
+    /// Its last report before its end.
     said: Option<SaidDone>,
     events: Vec<u8>,
     /// Why it can't run, in its own words.
@@ -79,7 +79,7 @@ pub(in super::super) struct Home {
     frames: Vec<Frame>,
 }
 
-/// What all processes of a cluster are told alike.
+/// Settings that all processes of a cluster share.
 #[derive(Clone, Copy, Debug)]
 pub(in super::super) struct HelloOf {
     /// Stands for the chains.

@@ -28,7 +28,7 @@ use crate::say::say;
 use weir_exec::frames::{BATCH, LOW};
 use weir_exec::{ExecError, Restarts};
 
-/// How long a process may take to end that has nothing left to do.
+/// Longest end of a process that has nothing left to do.
 pub(super) const PATIENCE: Duration = Duration::from_secs(10);
 
 /// Counts of a stage's processes: deaths, frames that came back, flows lost.
