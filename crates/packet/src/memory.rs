@@ -666,7 +666,12 @@ impl FramePool {
     /// wait in frames then.
     pub fn is_low(&self, frame: &Frame) -> bool {
         let (free, all) = self.free_like(frame);
-        free < (all / 8).max(64.min(all / 2))
+        free < low_of(all)
+    }
+
+    /// Free large frames below which [`FramePool::is_low`] is true of one.
+    pub fn low_large(&self) -> usize {
+        low_of(self.quota[1] as usize)
     }
 
     /// Free frames of this one's size, and those that the pool began with and has not set aside.
@@ -702,6 +707,11 @@ impl FramePool {
 }
 
 /// Moves the last `count` elements, or as many as there are.
+/// See [`FramePool::is_low`].
+fn low_of(all: usize) -> usize {
+    (all / 8).max(64.min(all / 2))
+}
+
 fn move_last(from: &mut Vec<Frame>, count: usize, to: &mut Vec<Frame>) {
     let left = from.len().saturating_sub(count);
     to.extend(from.drain(left..));

@@ -87,8 +87,11 @@ pub fn room(pool: &FramePool, runtimes: usize, keeping: Keeping) -> usize {
     let free = pool.available();
     let free = free.saturating_sub(RESERVE * runtimes + BURST);
     match keeping.keeps() {
-        // Any of them may be a long one.
-        true => free.min(pool.available_large()) / PER_KEPT,
+        // Any of them may be a long one, and entries that come early are not to lack a frame.
+        true => {
+            let large = pool.available_large().saturating_sub(pool.low_large());
+            free.min(large) / PER_KEPT
+        }
         false => free,
     }
 }

@@ -30,13 +30,16 @@ impl Actors {
         for &unit in &due {
             // The timers of a view that ends are the next owner's.
             let live = self.table.live(UnitId(unit));
-            if let Some(hot) = live.filter(|hot| !hot.is_closing()) {
-                self.counts.add(ActorCount::TickAsked);
-                self.tell_switch(Message::Tick {
-                    unit: hot.unit,
-                    view: hot.view,
-                });
-            }
+            let Some(hot) = live.filter(|hot| !hot.is_closing()) else {
+                // Its state may be here before its view.
+                self.engine.not_asked(unit);
+                continue;
+            };
+            self.counts.add(ActorCount::TickAsked);
+            self.tell_switch(Message::Tick {
+                unit: hot.unit,
+                view: hot.view,
+            });
         }
         if due.len() < DUES {
             self.dues_seen = self.packet_time;

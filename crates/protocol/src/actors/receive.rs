@@ -426,7 +426,7 @@ impl Actors {
     /// The switch repeats a packet that was applied: it misses the entry.
     fn echo(&mut self, now: Time, pool: &mut FramePool, hot: Hot) {
         self.flush(now, pool);
-        let again = self.wait() / 2;
+        let again = self.until_said_again();
         let due = self
             .cold
             .get(&hot.unit)
@@ -440,7 +440,7 @@ impl Actors {
     /// The same for an actor whose view is over. Only the source of a planned
     /// view can still be heard.
     fn say_stored(&mut self, now: Time, unit: UnitId, view: View) {
-        let again = self.wait() / 2;
+        let again = self.until_said_again();
         let stored = self
             .cold
             .get_mut(&unit)

@@ -78,6 +78,16 @@ impl Actors {
         }
     }
 
+    /// Time for which outputs that were said are not said again, when their packets come again.
+    /// A path that loses nothing repeats a packet only if the switch dropped its entry for
+    /// want of a frame: once is enough for all packets of one burst.
+    pub(super) fn until_said_again(&self) -> u64 {
+        match self.settings.lossless {
+            true => 1,
+            false => self.wait() / 2,
+        }
+    }
+
     /// Notes when an entry was sent, one at a time. The switch says when it has
     /// let it out.
     pub(super) fn sample(&mut self, now: Time, unit: UnitId, clock: Clock) {

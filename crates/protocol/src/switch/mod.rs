@@ -432,14 +432,22 @@ impl Switch {
         }
     }
 
+    /// Runtimes that may own units.
+    fn owners(&self) -> Vec<RuntimeId> {
+        let usable = self.runtimes.usable.iter();
+        usable.filter_map(|&slot| self.runtimes.id(slot)).collect()
+    }
+
+    /// Tells a replica once more which switch it serves. If its first word of this one
+    /// was lost, it passes nothing on, and nothing else is said to a replica before that.
+    fn introduce(&mut self, replica: Slot) {
+        let runtimes = self.owners();
+        self.tell(replica, Message::NotifyClusterCfg { runtimes });
+    }
+
     /// Tells all runtimes who may own units.
     fn tell_cluster(&mut self) {
-        let runtimes: Vec<RuntimeId> = self
-            .runtimes
-            .usable
-            .iter()
-            .filter_map(|&slot| self.runtimes.id(slot))
-            .collect();
+        let runtimes = self.owners();
         let here: Vec<Slot> = self.runtimes.here().collect();
         for slot in here {
             let runtimes = runtimes.clone();

@@ -138,11 +138,12 @@ impl Switch {
             if unit.view() != view {
                 continue;
             }
-            let pending = unit.pending;
+            let (pending, replica) = (unit.pending, unit.replica);
             if pending != 0 {
                 if self.is_asked_again(now, at, pending) {
                     self.counts.add(SwitchCount::OpenRepeated);
                     self.send_opening(place);
+                    self.introduce(replica);
                 }
             } else if unit.has(mark::PREPARING) {
                 unit.tries = unit.tries.saturating_add(1);

@@ -11,8 +11,9 @@ use crate::classify::ended_by_silence;
 use crate::flows::records::ALIAS;
 use crate::runtime::Runtime;
 
-/// When a unit is proposed again if no tick has come, in nanoseconds.
-const AGAIN: u64 = 1_000_000_000;
+/// When a unit is proposed again if no tick has come, in nanoseconds: with the next second, which
+/// the wheel counts by.
+const AGAIN: u64 = 500_000_000;
 
 impl Runtime {
     /// Ends the flows of a unit that have been idle for their time-out at
@@ -74,7 +75,7 @@ impl Runtime {
     }
 
     /// Units in which something is due at `now`, at most `most` of them, each
-    /// at most once until a tick has come for it or a second has passed.
+    /// at most once until a tick has come for it or half a second has passed.
     pub fn due_units(&mut self, now: Time, most: usize, units: &mut Vec<u64>) {
         let (Some(table), Some(follow)) = (&mut self.table, &mut self.follow) else {
             return;
@@ -108,6 +109,13 @@ impl Runtime {
                 units.push(id);
                 left -= 1;
             }
+        }
+    }
+
+    /// No tick was asked for a unit that [`Runtime::due_units`] gave: it is given again.
+    pub fn not_asked(&mut self, unit: u64) {
+        if let Some(known) = self.follow.as_mut().and_then(|f| f.units.get_mut(unit)) {
+            known.proposed = 0;
         }
     }
 

@@ -107,7 +107,10 @@ impl UnitRecord {
                 // One before it, which may run still, may let out more than a replica
                 // that outputs don't wait for has.
                 let ahead = self.unclaimed && is_periodic;
-                holders.any(|holder| holder.is_some_and(alive))
+                // What both holders of a newer view have said may settle it after their
+                // deaths; older copies are forgotten then.
+                current.into_iter().flatten().any(alive)
+                    && holders.any(|holder| holder.is_some_and(alive))
                     && (!newer || current.into_iter().flatten().all(alive))
                     && (!ahead || alive(self.current.owner) && alive(settled.owner))
             }

@@ -1,5 +1,7 @@
 //! The end of a run: all is let out, flows end, and nothing is left over.
 
+use core::fmt::Write;
+
 use weir_protocol::actors::ActorCount;
 use weir_protocol::switch::SwitchCount;
 use weir_protocol::{Peer, Switch, UnitId};
@@ -89,15 +91,33 @@ impl World<'_> {
         if !busy && waiting.is_none() {
             self.compare_states();
             self.compare_gauge();
+            self.drained_at = self.now;
             self.phase = Phase::Expiring;
         } else if self.now > self.healed_at + DRAIN {
             let (unit, text) = match waiting {
                 Some((unit, text)) => (Some(unit), text),
-                None if at_port > 0 => (None, format!("{at_port} packets wait at the port")),
+                None if at_port > 0 => (None, self.waits_at_port(at_port)),
                 None => (None, self.not_recovered()),
             };
             self.checker.violated(Invariant::Stuck, unit, text);
         }
+    }
+
+    /// Packets that find no room, and who has the frames.
+    fn waits_at_port(&self, packets: usize) -> String {
+        let mut text = format!("{packets} packets wait at the port; free frames, small and large:");
+        for process in &self.processes {
+            if let Some((_, pool)) = &process.living {
+                let (small, large) = (pool.available_small(), pool.available_large());
+                let _ = write!(text, " {} {small}+{large}", process.name());
+            }
+        }
+        if let Some((_, pool)) = self.processes.iter().find_map(|p| p.living.as_ref()) {
+            let memory = pool.memory();
+            let (small, large) = (memory.in_reserve(), memory.large_in_reserve());
+            let _ = write!(text, ", in reserve {small}+{large}");
+        }
+        text
     }
 
     /// Whom a switch waits for that does not recover.
@@ -201,7 +221,7 @@ impl World<'_> {
                 self.ended_at = self.now;
                 self.phase = Phase::Leaving;
             }
-            Some((unit, out)) if self.now > self.healed_at + DRAIN + EXPIRE + behind => {
+            Some((unit, out)) if self.now > self.drained_at + EXPIRE + behind => {
                 let text = format!("unit {} does not end, after {out}", show_unit(unit));
                 self.checker.violated(Invariant::Stuck, Some(unit), text);
             }

@@ -53,14 +53,15 @@ const LOOK: u64 = 500_000;
 /// out.
 const DRAIN: u64 = 1_500_000_000;
 /// Nanoseconds after that in which all flows must have ended: the longest
-/// time-out of the chains is half a second, the rest is for ticks that wait for
-/// room.
-const EXPIRE: u64 = 1_500_000_000;
+/// time-out of the chains is half a second, owners look for what is due once a second and
+/// ask again with the next, the rest is for ticks that wait for room and for the end itself.
+const EXPIRE: u64 = 3_500_000_000;
 /// Nanoseconds after that in which nothing of them may be left, beside the time
 /// for which a switch keeps units that were lost ([`ORPHANED`]).
 const LEAVE: u64 = 2_000_000_000;
-/// Intervals of repeats after which a switch forgets a unit that was lost.
-const ORPHANED: u64 = 1_000;
+/// Intervals of repeats after which a switch forgets a unit that was lost, and in which
+/// a runtime asks about the unit's ports if it does not hear that they are free.
+const ORPHANED: u64 = 1_000 + 300;
 /// Places of units that a runtime has room for while no switch runs that it could
 /// ask: more than the chains' flow tables have.
 const PLACES: u32 = 1 << 13;
@@ -173,6 +174,7 @@ pub(crate) struct World<'a> {
     phase: Phase,
     /// When faults and traffic were over.
     healed_at: u64,
+    drained_at: u64,
     /// When all flows had ended.
     ended_at: u64,
     /// Packets given to the current switch.
@@ -242,6 +244,7 @@ impl<'a> World<'a> {
             world: BTreeMap::new(),
             phase: Phase::Busy,
             healed_at: 0,
+            drained_at: 0,
             ended_at: 0,
             taken: 0,
             out: (0, 0),

@@ -328,7 +328,7 @@ impl Threads {
             if let Some(left) = thread.left.take() {
                 pool.join(left);
             }
-            if let Some(supply) = thread.supply.as_mut() {
+            if let Some(mut supply) = thread.supply.take() {
                 supply.take_back(pool);
             }
             let data = &mut thread.data;

@@ -38,7 +38,6 @@ impl Supply {
         let mut all = Vec::new();
         self.take_all(&mut all);
         pool.give_all(&mut all);
-        (self.free, self.free_large) = (0, 0);
     }
 
     pub(super) fn take_all(&mut self, into: &mut Vec<Frame>) {
