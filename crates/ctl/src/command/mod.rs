@@ -26,7 +26,8 @@ pub use flows::{
 use flows::{Walk, parts_of};
 pub use network::{LayerReport, RouterReport};
 pub use part::{
-    Counted, Part, PartReport, RuntimePlaceCounts, StageProcessCounts, SwitchCounts, Visit, around,
+    Counted, Part, PartReport, RuntimePlaceCounts, Site, StageProcessCounts, SwitchCounts, Visit,
+    around,
 };
 pub use reply::Reply;
 pub use target::CommandTarget;

@@ -269,6 +269,15 @@ impl Instance for Service {
         Ok(Response::new(v1::ListDropReasonsResponse { reasons }))
     }
 
+    async fn list_hosts(
+        &self,
+        _: Request<v1::ListHostsRequest>,
+    ) -> Result<Response<v1::ListHostsResponse>, Status> {
+        let counts = self.asked.counts().await?;
+        let hosts = convert::hosts(&self.asked, &counts);
+        Ok(Response::new(v1::ListHostsResponse { hosts }))
+    }
+
     type TraceStream = TraceStream;
 
     async fn trace(

@@ -130,6 +130,43 @@ pub(crate) struct Drops {
 }
 
 #[derive(Debug, ClapArgs)]
+#[command(after_help = "\
+  runtimes   where each is, its process and state, and the units (flows, or all flows of a scope
+             key) that it owns, has replicas of, or owns without a replica
+  hosts      their agents, and what is on them
+  replicas   by chain and runtime: who has second copies, and what has none
+  moves      by chain: moves under way and done, and how long they took
+
+Examples:
+  weir get runtimes
+  weir get replicas edge --output json")]
+pub(crate) struct Get {
+    /// Of what
+    #[arg(value_enum)]
+    pub(crate) what: GetWhat,
+    /// The instance: its name, or the path of its control socket; the one that
+    /// runs without it
+    #[arg(value_name = "NAME")]
+    pub(crate) instance: Option<String>,
+    /// How they are printed
+    #[arg(long, value_enum, default_value_t)]
+    pub(crate) output: Format,
+}
+
+/// Parts of a cluster that can be listed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum GetWhat {
+    /// Runtimes
+    Runtimes,
+    /// Hosts
+    Hosts,
+    /// Replicas
+    Replicas,
+    /// Moves of units between runtimes
+    Moves,
+}
+
+#[derive(Debug, ClapArgs)]
 pub(crate) struct List {
     /// How the list is printed
     #[arg(long, value_enum, default_value_t)]

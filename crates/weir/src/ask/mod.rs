@@ -2,6 +2,7 @@
 
 mod drops;
 mod flows;
+mod get;
 mod list;
 mod rates;
 mod stats;
@@ -19,6 +20,7 @@ use crate::exit::Failure;
 
 pub(crate) use drops::drops;
 pub(crate) use flows::flows;
+pub(crate) use get::get;
 pub(crate) use list::list;
 pub(crate) use stats::stats;
 #[cfg(feature = "terminal")]

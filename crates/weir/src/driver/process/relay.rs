@@ -377,7 +377,7 @@ impl RelayThread {
         match (then, reply) {
             (Then::Nothing, _) => {}
             (Then::Engines(to), WireReply::Engines(count)) => drop(to.send(count)),
-            (Then::Counts(to), WireReply::Counts(said)) => {
+            (Then::Counts(to), WireReply::Counts(process, said)) => {
                 let reports = said.into_iter().filter_map(|(chain, said)| {
                     let (number, stage) = self.engines.of_chain(chain)?;
                     Some(PartReport {
@@ -392,6 +392,7 @@ impl RelayThread {
                 };
                 let _ = to.send(ThreadCounts {
                     name,
+                    process,
                     reports: reports.collect(),
                     ..ThreadCounts::default()
                 });
