@@ -574,6 +574,26 @@ pub struct RuntimePlace {
     pub unprotected: u64,
 }
 #[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct MoveUnitsRequest {
+    /// Id of the runtime that gives them (RuntimePlace.id).
+    #[prost(uint32, tag = "1")]
+    pub from: u32,
+    /// Id of the runtime that gets them.
+    #[prost(uint32, tag = "2")]
+    pub to: u32,
+    /// So many of each chain; 0: all.
+    #[prost(uint32, tag = "3")]
+    pub count: u32,
+    #[prost(enumeration = "MoveMode", tag = "4")]
+    pub mode: i32,
+}
+#[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct MoveUnitsResponse {
+    /// Units that were asked to move.
+    #[prost(uint32, tag = "1")]
+    pub moving: u32,
+}
+#[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]
 pub struct ListHostsRequest {}
 #[derive(Clone, PartialEq, ::prost::Message)]
 pub struct ListHostsResponse {
@@ -668,6 +688,43 @@ pub struct DropReason {
     /// Packets dropped for it since the start.
     #[prost(uint64, tag = "4")]
     pub packets: u64,
+}
+/// How the states of units come over; docs/handover.md says what each does.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, ::prost::Enumeration)]
+#[repr(i32)]
+pub enum MoveMode {
+    /// MOVE_MODE_PUSH.
+    Unspecified = 0,
+    /// The source sends as soon as it can.
+    Push = 1,
+    /// The target asks first.
+    Pull = 2,
+    /// An early snapshot, then copies of packets.
+    Reprocess = 3,
+}
+impl MoveMode {
+    /// String value of the enum field names used in the ProtoBuf definition.
+    ///
+    /// The values are not transformed in any way and thus are considered stable
+    /// (if the ProtoBuf definition does not change) and safe for programmatic use.
+    pub fn as_str_name(&self) -> &'static str {
+        match self {
+            Self::Unspecified => "MOVE_MODE_UNSPECIFIED",
+            Self::Push => "MOVE_MODE_PUSH",
+            Self::Pull => "MOVE_MODE_PULL",
+            Self::Reprocess => "MOVE_MODE_REPROCESS",
+        }
+    }
+    /// Creates an enum from field names used in the ProtoBuf definition.
+    pub fn from_str_name(value: &str) -> ::core::option::Option<Self> {
+        match value {
+            "MOVE_MODE_UNSPECIFIED" => Some(Self::Unspecified),
+            "MOVE_MODE_PUSH" => Some(Self::Push),
+            "MOVE_MODE_PULL" => Some(Self::Pull),
+            "MOVE_MODE_REPROCESS" => Some(Self::Reprocess),
+            _ => None,
+        }
+    }
 }
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
 pub struct TraceRequest {
@@ -1234,6 +1291,33 @@ pub mod instance_client {
             req.extensions_mut().insert(GrpcMethod::new("weir.v1.Instance", "EndFlows"));
             self.inner.unary(req, path, codec).await
         }
+        /// Moves units from one runtime to another, while packets flow. The answer does not wait for
+        /// them: SwitchStats tells of those under way. FAILED_PRECONDITION where there is no such
+        /// runtime, or nothing to move.
+        pub async fn move_units(
+            &mut self,
+            request: impl tonic::IntoRequest<super::MoveUnitsRequest>,
+        ) -> std::result::Result<
+            tonic::Response<super::MoveUnitsResponse>,
+            tonic::Status,
+        > {
+            self.inner
+                .ready()
+                .await
+                .map_err(|e| {
+                    tonic::Status::unknown(
+                        format!("Service was not ready: {}", e.into()),
+                    )
+                })?;
+            let codec = tonic_prost::ProstCodec::default();
+            let path = http::uri::PathAndQuery::from_static(
+                "/weir.v1.Instance/MoveUnits",
+            );
+            let mut req = request.into_request();
+            req.extensions_mut()
+                .insert(GrpcMethod::new("weir.v1.Instance", "MoveUnits"));
+            self.inner.unary(req, path, codec).await
+        }
         /// Every reason for which this instance may drop a packet, in words.
         pub async fn list_drop_reasons(
             &mut self,
@@ -1391,6 +1475,16 @@ pub mod instance_server {
             request: tonic::Request<super::EndFlowsRequest>,
         ) -> std::result::Result<
             tonic::Response<super::EndFlowsResponse>,
+            tonic::Status,
+        >;
+        /// Moves units from one runtime to another, while packets flow. The answer does not wait for
+        /// them: SwitchStats tells of those under way. FAILED_PRECONDITION where there is no such
+        /// runtime, or nothing to move.
+        async fn move_units(
+            &self,
+            request: tonic::Request<super::MoveUnitsRequest>,
+        ) -> std::result::Result<
+            tonic::Response<super::MoveUnitsResponse>,
             tonic::Status,
         >;
         /// Every reason for which this instance may drop a packet, in words.
@@ -1766,6 +1860,51 @@ pub mod instance_server {
                     let inner = self.inner.clone();
                     let fut = async move {
                         let method = EndFlowsSvc(inner);
+                        let codec = tonic_prost::ProstCodec::default();
+                        let mut grpc = tonic::server::Grpc::new(codec)
+                            .apply_compression_config(
+                                accept_compression_encodings,
+                                send_compression_encodings,
+                            )
+                            .apply_max_message_size_config(
+                                max_decoding_message_size,
+                                max_encoding_message_size,
+                            );
+                        let res = grpc.unary(method, req).await;
+                        Ok(res)
+                    };
+                    Box::pin(fut)
+                }
+                "/weir.v1.Instance/MoveUnits" => {
+                    #[allow(non_camel_case_types)]
+                    struct MoveUnitsSvc<T: Instance>(pub Arc<T>);
+                    impl<
+                        T: Instance,
+                    > tonic::server::UnaryService<super::MoveUnitsRequest>
+                    for MoveUnitsSvc<T> {
+                        type Response = super::MoveUnitsResponse;
+                        type Future = BoxFuture<
+                            tonic::Response<Self::Response>,
+                            tonic::Status,
+                        >;
+                        fn call(
+                            &mut self,
+                            request: tonic::Request<super::MoveUnitsRequest>,
+                        ) -> Self::Future {
+                            let inner = Arc::clone(&self.0);
+                            let fut = async move {
+                                <T as Instance>::move_units(&inner, request).await
+                            };
+                            Box::pin(fut)
+                        }
+                    }
+                    let accept_compression_encodings = self.accept_compression_encodings;
+                    let send_compression_encodings = self.send_compression_encodings;
+                    let max_decoding_message_size = self.max_decoding_message_size;
+                    let max_encoding_message_size = self.max_encoding_message_size;
+                    let inner = self.inner.clone();
+                    let fut = async move {
+                        let method = MoveUnitsSvc(inner);
                         let codec = tonic_prost::ProstCodec::default();
                         let mut grpc = tonic::server::Grpc::new(codec)
                             .apply_compression_config(

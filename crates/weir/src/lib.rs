@@ -77,6 +77,8 @@ pub fn main_with_args(
         #[cfg(feature = "control")]
         Command::Get(get) => ask::get(&get),
         #[cfg(feature = "control")]
+        Command::Move(what) => ask::move_units(&what),
+        #[cfg(feature = "control")]
         Command::Stats(stats) => ask::stats(&stats),
         #[cfg(feature = "terminal")]
         Command::Top(top) => ask::top(&top),

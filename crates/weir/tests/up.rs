@@ -21,12 +21,18 @@ const HOSTS: &str = "  - {name: alpha, runtimes: 1}\n  - {name: beta, runtimes: 
 /// Heartbeats tell of long silence only: this machine may have a lot to do.
 const REPLICATED: &str = "replication: each-burst\nheartbeat: 250ms";
 
-/// What `weir get` says.
+/// What `weir get` says, once it is answered: a machine with a lot to do may be too late.
 #[track_caller]
 fn get(what: &str, socket: &str) -> Value {
-    let ran = run(["get", what, socket, "--output", "json"]);
-    assert_eq!(ran.code, 0, "{what}: {}", ran.err);
-    ran.json()
+    wait_for(what, || {
+        let ran = run(["get", what, socket, "--output", "json"]);
+        assert!(
+            ran.code == 0 || ran.err.contains("in time"),
+            "{what}: {}",
+            ran.err
+        );
+        (ran.code == 0).then(|| ran.json())
+    })
 }
 
 /// Numbers of the processes in the rows of `weir get` that `of` picks.
@@ -212,6 +218,7 @@ fn what_runs_where_is_listed() {
     let moves = get("moves", &socket);
     assert!(number(&moves[0], "/resumed") > 0, "{moves}");
 
+    rebalance(&socket);
     for (what, heads) in [
         ("runtimes", ["PLACE", "UNPROTECTED"]),
         ("hosts", ["AGENT", "PROCESS"]),
@@ -228,6 +235,48 @@ fn what_runs_where_is_listed() {
     }
     signal(up, Signal::KILL);
     cluster.child().wait().unwrap();
+}
+
+/// Units are moved to the runtime that has the fewest, from the one that has the most.
+#[track_caller]
+fn rebalance(socket: &str) {
+    let runtimes = get("runtimes", socket);
+    let units = |row: &&Value| number(row, "/units");
+    let rows = runtimes.as_array().unwrap();
+    let from = rows.iter().max_by_key(units).unwrap();
+    let to = rows.iter().min_by_key(units).unwrap();
+    let (numbers, before) = ([from, to].map(|row| number(row, "/runtime")), units(&to));
+    let ids = numbers.map(|id| id.to_string());
+    let moves = |words: &[&str]| {
+        let socket = ["--instance", socket, "--output", "json"];
+        run([&["move"], words, &socket].concat())
+    };
+    let moved = moves(&[&ids[0], &ids[1], "--count", "10", "--mode", "pull"]);
+    assert_eq!(moved.code, 0, "{}", moved.err);
+    assert_eq!(moved.json()["moving"], 10);
+    wait_for("units", || {
+        let runtimes = get("runtimes", socket);
+        let rows = runtimes.as_array().unwrap().iter();
+        let mut rows = rows.filter(|row| number(row, "/runtime") == numbers[1]);
+        (number(rows.next()?, "/units") >= before + 10).then_some(())
+    });
+    wait_for("the end of the moves", || {
+        let moves = get("moves", socket);
+        let done = number(&moves[0], "/moved") >= 10 && number(&moves[0], "/under_way") == 0;
+        done.then_some(())
+    });
+    for (words, part) in [
+        ([ids[0].as_str(), &ids[0]], "source and target are the same"),
+        (["999", &ids[0]], "no such runtime to move from"),
+        ([&ids[0], "999"], "no such runtime to move to"),
+    ] {
+        let refused = moves(&words);
+        assert!(
+            refused.code == 1 && refused.err.contains(part),
+            "{}",
+            refused.err
+        );
+    }
 }
 
 /// A composition that is right.
@@ -345,5 +394,11 @@ fn what_has_no_runtimes_is_not_listed() {
         ran.err.contains("behind a switch").then_some(ran)
     });
     assert_eq!(ran.code, 1, "{}", ran.err);
+    let moved = run(["move", "1", "2", "--instance", &socket]);
+    assert!(
+        moved.code == 1 && moved.err.contains("behind a switch"),
+        "{}",
+        moved.err
+    );
     plain.child().kill().unwrap();
 }

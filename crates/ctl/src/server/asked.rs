@@ -15,7 +15,7 @@ use weir_telemetry::Entry;
 
 use crate::command::{
     Command, CommandSender, Counted, Ended, FlowParts, FlowQuery, FlowSeen, FlowsFound, FlowsQuery,
-    LayerReport, Reply, StatesSeen, ThreadCounts, around, in_order,
+    LayerReport, MoveUnits, Reply, StatesSeen, ThreadCounts, around, in_order,
 };
 use crate::hosts::Hosts;
 use crate::observe::{Arm, Places, Unseen};
@@ -302,6 +302,19 @@ impl Asked {
         match ended.is_empty() {
             true => Err(Status::unimplemented(CANT_BE_ASKED)),
             false => Ok(Ended::count(ended)),
+        }
+    }
+
+    /// Has the switch move units: how many were asked to.
+    pub(super) async fn move_units(&self, wanted: MoveUnits) -> Result<u32, Status> {
+        let moving = self.all(PROMPT, |reply| Command::Move(wanted, reply));
+        let moving = moving.await?.into_iter().find_map(|(_, moving)| moving);
+        match moving {
+            None => Err(Status::unimplemented(
+                "this instance has no runtimes behind a switch: no flow can move",
+            )),
+            Some(Err(why)) => Err(Status::failed_precondition(why)),
+            Some(Ok(count)) => Ok(count),
         }
     }
 

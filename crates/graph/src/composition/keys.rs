@@ -116,7 +116,7 @@ fn settings(keys: Keys<Draft>) -> Keys<Draft> {
     )
     .key(
         "heartbeat",
-        "Interval of heartbeats between hosts, `1ms` to `10s`; `100ms` without it.",
+        "Interval of heartbeats between hosts, `1ms` to `10s`; `250ms` without it.",
         Own(heartbeat, || Duration.schema()),
         |draft, ms| draft.heartbeat_ms = Some(ms),
     )

@@ -25,7 +25,8 @@ use crate::driver::live::Speed;
 pub(crate) use ask::Top;
 #[cfg(feature = "control")]
 pub(crate) use ask::{
-    Drops, EndFlows, Flows, FlowsCommand, Get, GetWhat, List, ShowFlow, SortFlows, Stats,
+    Drops, EndFlows, Flows, FlowsCommand, Get, GetWhat, List, Move, MoveBy, ShowFlow, SortFlows,
+    Stats,
 };
 #[cfg(feature = "simulator")]
 pub(crate) use sim::Sim;
@@ -67,6 +68,9 @@ pub(crate) enum Command {
     #[cfg(feature = "control")]
     /// Runtimes, hosts, replicas or moves of a running cluster
     Get(Get),
+    #[cfg(feature = "control")]
+    /// Move units from one runtime of a running cluster to another
+    Move(Move),
     /// Start runtimes on this host for switches on others (`weir run --hosts`)
     Agent(Agent),
     #[cfg(feature = "control")]
@@ -92,7 +96,7 @@ pub(crate) enum Command {
     /// Run the protocol as a cluster under virtual time and check its invariants
     Sim(Sim),
     #[cfg(not(feature = "control"))]
-    #[command(name = "stats", aliases = ["top", "flows", "drops", "list", "get"], hide = true)]
+    #[command(name = "stats", aliases = ["top", "flows", "drops", "list", "get", "move"], hide = true)]
     WithoutControl(Absent),
     #[cfg(not(feature = "simulator"))]
     #[command(name = "sim", hide = true)]

@@ -30,8 +30,12 @@ pub(crate) struct Up {
     /// Seed of hashes and random numbers; a random one without it
     #[arg(long)]
     pub(crate) seed: Option<u64>,
-    /// Path of the control socket, or `none`; without it the socket has the composition's name
-    #[arg(long, value_name = "PATH")]
+    /// Name of this instance, by which `weir get` and others find it; the composition's
+    /// without it
+    #[arg(long)]
+    pub(crate) name: Option<String>,
+    /// Path of the control socket, or `none`; without it the socket has the instance's name
+    #[arg(long, value_name = "PATH", conflicts_with = "name")]
     pub(crate) control: Option<PathBuf>,
     /// Address on which Prometheus finds metrics, as 127.0.0.1:9100; none without it
     #[arg(long, value_name = "ADDRESS")]

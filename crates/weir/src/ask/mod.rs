@@ -4,6 +4,7 @@ mod drops;
 mod flows;
 mod get;
 mod list;
+mod moves;
 mod rates;
 mod stats;
 #[cfg(feature = "terminal")]
@@ -22,6 +23,7 @@ pub(crate) use drops::drops;
 pub(crate) use flows::flows;
 pub(crate) use get::get;
 pub(crate) use list::list;
+pub(crate) use moves::move_units;
 pub(crate) use stats::stats;
 #[cfg(feature = "terminal")]
 pub(crate) use top::top;

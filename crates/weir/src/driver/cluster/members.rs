@@ -101,7 +101,7 @@ impl Cluster {
     /// What makes the node of a runtime, or of what stands for one on another host.
     fn node(&mut self, id: RuntimeId, place: usize, seat: Seat) -> Result<MakeNode, ExecError> {
         let far = match self.members.get(place).map(|member| &member.site) {
-            Some(Site::Thread { far: Some(far), .. }) => Some(far.connect()?),
+            Some(Site::Thread { far: Some(far), .. }) => Some(far.later()),
             _ => None,
         };
         let remote = self.settings.remote.as_ref();

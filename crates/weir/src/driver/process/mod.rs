@@ -18,7 +18,7 @@ mod said_done;
 mod start;
 
 pub(super) use lines::in_messages;
-pub(super) use relay::{Engines, Relay};
+pub(super) use relay::{Engines, Relay, RelayWay};
 pub(super) use room::{SharedRoom, layout_of, layout_words};
 pub(super) use said::Said;
 pub(super) use said_done::SaidDone;

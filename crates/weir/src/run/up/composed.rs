@@ -18,7 +18,7 @@ use super::super::ports::{Also, Ports};
 
 /// Interval of heartbeats where the composition says nothing: hosts that share a machine wait for its
 /// processors, too, and silence of a busy one is no death.
-const HEARTBEAT_MS: u32 = 100;
+const HEARTBEAT_MS: u32 = 250;
 
 /// A composition, its chains, and the run that it is.
 pub(crate) struct Composed {

@@ -54,8 +54,9 @@ pub(crate) fn run(args: &Up, kinds: &[Kind]) -> Outcome {
 fn with_args(composed: &Composed, args: &Up) -> Run {
     // Without a name there is no socket.
     let named = cfg!(feature = "control") && args.control.is_none();
+    let named = named.then(|| composed.composition.name.clone());
     Run {
-        name: named.then(|| composed.composition.name.clone()),
+        name: args.name.clone().or(named),
         control: args.control.clone(),
         events: args.events.clone(),
         duration: args.duration,
