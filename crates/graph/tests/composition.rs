@@ -119,3 +119,23 @@ fn bounds_are_told() {
     assert_eq!(hosts(2, 33).unwrap_err(), most);
     assert_eq!(read("").unwrap_err()[0].message, "the file is empty");
 }
+
+/// Cut anywhere, or with another octet anywhere, it is read or refused at a line that it has.
+#[test]
+fn no_composition_panics() {
+    let lines = WHOLE.lines().count() + 1;
+    let look = |text: &str| {
+        let _ = is_composition(text);
+        for error in read(text).err().into_iter().flatten() {
+            assert!((1..=lines + 1).contains(&error.line), "{error}");
+        }
+    };
+    for at in 0..WHOLE.len() {
+        look(&WHOLE[..at]);
+        for other in [
+            "{", "}", "[", "]", ":", ",", "-", "\n", "\"", "&a ", "*a", "é", "\0",
+        ] {
+            look(&format!("{}{other}{}", &WHOLE[..at], &WHOLE[at + 1..]));
+        }
+    }
+}

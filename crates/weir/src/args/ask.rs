@@ -131,11 +131,7 @@ pub(crate) struct Drops {
 
 #[derive(Debug, ClapArgs)]
 #[command(after_help = "\
-  runtimes   where each is, its process and state, and the units (flows, or all flows of a scope
-             key) that it owns, has replicas of, or owns without a replica
-  hosts      their agents, and what is on them
-  replicas   by chain and runtime: who has second copies, and what has none
-  moves      by chain: moves under way and done, and how long they took
+A unit is a flow, or all flows of a scope key. docs/hosts.md explains the columns.
 
 Examples:
   weir get runtimes
@@ -195,13 +191,13 @@ pub(crate) enum MoveBy {
 /// Parts of a cluster that can be listed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(crate) enum GetWhat {
-    /// Runtimes
+    /// Where each is, its process and state, its units and replicas
     Runtimes,
-    /// Hosts
+    /// Their agents, and what is on them
     Hosts,
-    /// Replicas
+    /// By chain and runtime: second copies, and units that have none
     Replicas,
-    /// Moves of units between runtimes
+    /// By chain: moves under way and done, and how long they took
     Moves,
 }
 

@@ -28,6 +28,8 @@ use crate::say::say;
 const LOOK: Duration = Duration::from_millis(20);
 /// Longest start of an agent: it loads its chains.
 const PATIENCE: Duration = Duration::from_secs(60);
+/// Octets of what an agent says before it is ready beyond which no line is kept.
+const MOST_BEFORE: usize = 16 << 10;
 /// Words of an agent that is ready, before its address.
 const READY: &str = "agent for ";
 
@@ -323,10 +325,11 @@ fn pass_on(name: &str, quiet: bool, errors: ChildStderr, said: &Sender<Said>) {
                 is_ready = true;
                 let _ = said.send(Said::Ready(at));
             }
-            None => {
+            None if before.len() < MOST_BEFORE => {
                 before.push_str(&line);
                 before.push('\n');
             }
+            None => {}
         }
     }
     if !is_ready {
