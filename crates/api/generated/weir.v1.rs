@@ -550,6 +550,78 @@ pub struct RuntimePlace {
     /// Times that a thread or process of its runtimes died.
     #[prost(uint64, tag = "4")]
     pub deaths: u64,
+    /// Name of the host that it is on: that of the composition (`weir up`), else the ADDRESS:PORT
+    /// of its agent, or `local` on the switch's.
+    #[prost(string, tag = "5")]
+    pub host: ::prost::alloc::string::String,
+    /// `thread` or `process` on the switch's host, or `agent`: in a process that an agent started.
+    #[prost(string, tag = "6")]
+    pub site: ::prost::alloc::string::String,
+    /// Number of its process, on its host; 0 where it is not known.
+    #[prost(uint32, tag = "7")]
+    pub process: u32,
+    /// How long `state` has been so.
+    #[prost(uint64, tag = "8")]
+    pub since_ns: u64,
+    /// Units (of all chains) that it owns.
+    #[prost(uint64, tag = "9")]
+    pub owns: u64,
+    /// Units of which it has the replica.
+    #[prost(uint64, tag = "10")]
+    pub replicas: u64,
+    /// Units that it owns, whose state a second runtime is to have and has not.
+    #[prost(uint64, tag = "11")]
+    pub unprotected: u64,
+}
+#[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct MoveUnitsRequest {
+    /// Id of the runtime that gives them (RuntimePlace.id).
+    #[prost(uint32, tag = "1")]
+    pub from: u32,
+    /// Id of the runtime that gets them.
+    #[prost(uint32, tag = "2")]
+    pub to: u32,
+    /// So many of each chain; 0: all.
+    #[prost(uint32, tag = "3")]
+    pub count: u32,
+    #[prost(enumeration = "MoveMode", tag = "4")]
+    pub mode: i32,
+}
+#[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct MoveUnitsResponse {
+    /// Units that were asked to move.
+    #[prost(uint32, tag = "1")]
+    pub moving: u32,
+}
+#[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct ListHostsRequest {}
+#[derive(Clone, PartialEq, ::prost::Message)]
+pub struct ListHostsResponse {
+    /// In the order of the composition; that of their names without one.
+    #[prost(message, repeated, tag = "1")]
+    pub hosts: ::prost::alloc::vec::Vec<Host>,
+}
+/// A host that runtimes are on.
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct Host {
+    #[prost(string, tag = "1")]
+    pub name: ::prost::alloc::string::String,
+    /// ADDRESS:PORT of its agent; empty for the switch's host.
+    #[prost(string, tag = "2")]
+    pub agent: ::prost::alloc::string::String,
+    /// Number of the agent's process, or of the switch's; 0 where there is none now.
+    #[prost(uint32, tag = "3")]
+    pub process: u32,
+    /// `ready`, `starting` (also after a death), or `not watched` where the instance did not
+    /// start the agent itself (`weir run --hosts`).
+    #[prost(string, tag = "4")]
+    pub state: ::prost::alloc::string::String,
+    /// Times that its agent died.
+    #[prost(uint64, tag = "5")]
+    pub deaths: u64,
+    /// How long `state` has been so.
+    #[prost(uint64, tag = "6")]
+    pub since_ns: u64,
 }
 /// The switch of a chain: it numbers packets, and says which runtime owns a unit (a flow, or
 /// the flows of one scope key).
@@ -573,6 +645,25 @@ pub struct SwitchStats {
     /// Units whose state was lost with all runtimes that had it.
     #[prost(uint64, tag = "6")]
     pub lost: u64,
+    /// Units that wait for a move.
+    #[prost(uint64, tag = "7")]
+    pub queued: u64,
+    /// Moves that were planned and are done.
+    #[prost(uint64, tag = "8")]
+    pub moved: u64,
+    /// Planned moves that came to nothing.
+    #[prost(uint64, tag = "9")]
+    pub move_failed: u64,
+    /// Units that went on elsewhere after a failure.
+    #[prost(uint64, tag = "10")]
+    pub resumed: u64,
+    /// How long planned moves took, in ns: half of them at most so long, 99 of 100, and all.
+    #[prost(uint64, tag = "11")]
+    pub move_p50_ns: u64,
+    #[prost(uint64, tag = "12")]
+    pub move_p99_ns: u64,
+    #[prost(uint64, tag = "13")]
+    pub move_max_ns: u64,
 }
 #[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]
 pub struct ListDropReasonsRequest {}
@@ -597,6 +688,43 @@ pub struct DropReason {
     /// Packets dropped for it since the start.
     #[prost(uint64, tag = "4")]
     pub packets: u64,
+}
+/// How the states of units come over; docs/handover.md says what each does.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, ::prost::Enumeration)]
+#[repr(i32)]
+pub enum MoveMode {
+    /// MOVE_MODE_PUSH.
+    Unspecified = 0,
+    /// The source sends as soon as it can.
+    Push = 1,
+    /// The target asks first.
+    Pull = 2,
+    /// An early snapshot, then copies of packets.
+    Reprocess = 3,
+}
+impl MoveMode {
+    /// String value of the enum field names used in the ProtoBuf definition.
+    ///
+    /// The values are not transformed in any way and thus are considered stable
+    /// (if the ProtoBuf definition does not change) and safe for programmatic use.
+    pub fn as_str_name(&self) -> &'static str {
+        match self {
+            Self::Unspecified => "MOVE_MODE_UNSPECIFIED",
+            Self::Push => "MOVE_MODE_PUSH",
+            Self::Pull => "MOVE_MODE_PULL",
+            Self::Reprocess => "MOVE_MODE_REPROCESS",
+        }
+    }
+    /// Creates an enum from field names used in the ProtoBuf definition.
+    pub fn from_str_name(value: &str) -> ::core::option::Option<Self> {
+        match value {
+            "MOVE_MODE_UNSPECIFIED" => Some(Self::Unspecified),
+            "MOVE_MODE_PUSH" => Some(Self::Push),
+            "MOVE_MODE_PULL" => Some(Self::Pull),
+            "MOVE_MODE_REPROCESS" => Some(Self::Reprocess),
+            _ => None,
+        }
+    }
 }
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
 pub struct TraceRequest {
@@ -1163,6 +1291,33 @@ pub mod instance_client {
             req.extensions_mut().insert(GrpcMethod::new("weir.v1.Instance", "EndFlows"));
             self.inner.unary(req, path, codec).await
         }
+        /// Moves units from one runtime to another, while packets flow. The answer does not wait for
+        /// them: SwitchStats tells of those under way. FAILED_PRECONDITION where there is no such
+        /// runtime, or nothing to move.
+        pub async fn move_units(
+            &mut self,
+            request: impl tonic::IntoRequest<super::MoveUnitsRequest>,
+        ) -> std::result::Result<
+            tonic::Response<super::MoveUnitsResponse>,
+            tonic::Status,
+        > {
+            self.inner
+                .ready()
+                .await
+                .map_err(|e| {
+                    tonic::Status::unknown(
+                        format!("Service was not ready: {}", e.into()),
+                    )
+                })?;
+            let codec = tonic_prost::ProstCodec::default();
+            let path = http::uri::PathAndQuery::from_static(
+                "/weir.v1.Instance/MoveUnits",
+            );
+            let mut req = request.into_request();
+            req.extensions_mut()
+                .insert(GrpcMethod::new("weir.v1.Instance", "MoveUnits"));
+            self.inner.unary(req, path, codec).await
+        }
         /// Every reason for which this instance may drop a packet, in words.
         pub async fn list_drop_reasons(
             &mut self,
@@ -1186,6 +1341,31 @@ pub mod instance_client {
             let mut req = request.into_request();
             req.extensions_mut()
                 .insert(GrpcMethod::new("weir.v1.Instance", "ListDropReasons"));
+            self.inner.unary(req, path, codec).await
+        }
+        /// Hosts that the instance's runtimes are on.
+        pub async fn list_hosts(
+            &mut self,
+            request: impl tonic::IntoRequest<super::ListHostsRequest>,
+        ) -> std::result::Result<
+            tonic::Response<super::ListHostsResponse>,
+            tonic::Status,
+        > {
+            self.inner
+                .ready()
+                .await
+                .map_err(|e| {
+                    tonic::Status::unknown(
+                        format!("Service was not ready: {}", e.into()),
+                    )
+                })?;
+            let codec = tonic_prost::ProstCodec::default();
+            let path = http::uri::PathAndQuery::from_static(
+                "/weir.v1.Instance/ListHosts",
+            );
+            let mut req = request.into_request();
+            req.extensions_mut()
+                .insert(GrpcMethod::new("weir.v1.Instance", "ListHosts"));
             self.inner.unary(req, path, codec).await
         }
         /// What becomes of the next packets that match, function by function. A client
@@ -1297,12 +1477,30 @@ pub mod instance_server {
             tonic::Response<super::EndFlowsResponse>,
             tonic::Status,
         >;
+        /// Moves units from one runtime to another, while packets flow. The answer does not wait for
+        /// them: SwitchStats tells of those under way. FAILED_PRECONDITION where there is no such
+        /// runtime, or nothing to move.
+        async fn move_units(
+            &self,
+            request: tonic::Request<super::MoveUnitsRequest>,
+        ) -> std::result::Result<
+            tonic::Response<super::MoveUnitsResponse>,
+            tonic::Status,
+        >;
         /// Every reason for which this instance may drop a packet, in words.
         async fn list_drop_reasons(
             &self,
             request: tonic::Request<super::ListDropReasonsRequest>,
         ) -> std::result::Result<
             tonic::Response<super::ListDropReasonsResponse>,
+            tonic::Status,
+        >;
+        /// Hosts that the instance's runtimes are on.
+        async fn list_hosts(
+            &self,
+            request: tonic::Request<super::ListHostsRequest>,
+        ) -> std::result::Result<
+            tonic::Response<super::ListHostsResponse>,
             tonic::Status,
         >;
         /// Server streaming response type for the Trace method.
@@ -1677,6 +1875,51 @@ pub mod instance_server {
                     };
                     Box::pin(fut)
                 }
+                "/weir.v1.Instance/MoveUnits" => {
+                    #[allow(non_camel_case_types)]
+                    struct MoveUnitsSvc<T: Instance>(pub Arc<T>);
+                    impl<
+                        T: Instance,
+                    > tonic::server::UnaryService<super::MoveUnitsRequest>
+                    for MoveUnitsSvc<T> {
+                        type Response = super::MoveUnitsResponse;
+                        type Future = BoxFuture<
+                            tonic::Response<Self::Response>,
+                            tonic::Status,
+                        >;
+                        fn call(
+                            &mut self,
+                            request: tonic::Request<super::MoveUnitsRequest>,
+                        ) -> Self::Future {
+                            let inner = Arc::clone(&self.0);
+                            let fut = async move {
+                                <T as Instance>::move_units(&inner, request).await
+                            };
+                            Box::pin(fut)
+                        }
+                    }
+                    let accept_compression_encodings = self.accept_compression_encodings;
+                    let send_compression_encodings = self.send_compression_encodings;
+                    let max_decoding_message_size = self.max_decoding_message_size;
+                    let max_encoding_message_size = self.max_encoding_message_size;
+                    let inner = self.inner.clone();
+                    let fut = async move {
+                        let method = MoveUnitsSvc(inner);
+                        let codec = tonic_prost::ProstCodec::default();
+                        let mut grpc = tonic::server::Grpc::new(codec)
+                            .apply_compression_config(
+                                accept_compression_encodings,
+                                send_compression_encodings,
+                            )
+                            .apply_max_message_size_config(
+                                max_decoding_message_size,
+                                max_encoding_message_size,
+                            );
+                        let res = grpc.unary(method, req).await;
+                        Ok(res)
+                    };
+                    Box::pin(fut)
+                }
                 "/weir.v1.Instance/ListDropReasons" => {
                     #[allow(non_camel_case_types)]
                     struct ListDropReasonsSvc<T: Instance>(pub Arc<T>);
@@ -1707,6 +1950,51 @@ pub mod instance_server {
                     let inner = self.inner.clone();
                     let fut = async move {
                         let method = ListDropReasonsSvc(inner);
+                        let codec = tonic_prost::ProstCodec::default();
+                        let mut grpc = tonic::server::Grpc::new(codec)
+                            .apply_compression_config(
+                                accept_compression_encodings,
+                                send_compression_encodings,
+                            )
+                            .apply_max_message_size_config(
+                                max_decoding_message_size,
+                                max_encoding_message_size,
+                            );
+                        let res = grpc.unary(method, req).await;
+                        Ok(res)
+                    };
+                    Box::pin(fut)
+                }
+                "/weir.v1.Instance/ListHosts" => {
+                    #[allow(non_camel_case_types)]
+                    struct ListHostsSvc<T: Instance>(pub Arc<T>);
+                    impl<
+                        T: Instance,
+                    > tonic::server::UnaryService<super::ListHostsRequest>
+                    for ListHostsSvc<T> {
+                        type Response = super::ListHostsResponse;
+                        type Future = BoxFuture<
+                            tonic::Response<Self::Response>,
+                            tonic::Status,
+                        >;
+                        fn call(
+                            &mut self,
+                            request: tonic::Request<super::ListHostsRequest>,
+                        ) -> Self::Future {
+                            let inner = Arc::clone(&self.0);
+                            let fut = async move {
+                                <T as Instance>::list_hosts(&inner, request).await
+                            };
+                            Box::pin(fut)
+                        }
+                    }
+                    let accept_compression_encodings = self.accept_compression_encodings;
+                    let send_compression_encodings = self.send_compression_encodings;
+                    let max_decoding_message_size = self.max_decoding_message_size;
+                    let max_encoding_message_size = self.max_encoding_message_size;
+                    let inner = self.inner.clone();
+                    let fut = async move {
+                        let method = ListHostsSvc(inner);
                         let codec = tonic_prost::ProstCodec::default();
                         let mut grpc = tonic::server::Grpc::new(codec)
                             .apply_compression_config(

@@ -2,7 +2,8 @@
 
 use crate::keys::Keys;
 use crate::{
-    flows, network, placing, plan_key, ports, raw, script_keys, selector, template, threads,
+    composition, flows, network, placing, plan_key, ports, raw, script_keys, selector, template,
+    threads,
 };
 
 fn manual() -> String {
@@ -13,6 +14,7 @@ fn manual() -> String {
         include_str!("../../../docs/placement.md"),
         include_str!("../../../docs/templates.md"),
         include_str!("../../../docs/cli.md"),
+        include_str!("../../../docs/hosts.md"),
     ]
     .concat()
 }
@@ -42,6 +44,9 @@ fn the_manual_has_a_row_for_each_key() {
     assert_eq!(untold(&threads::keys()), nothing);
     assert_eq!(untold(&plan_key::cost_keys()), nothing);
     assert_eq!(untold(&template::setting_keys()), nothing);
+    assert_eq!(untold(&composition::composition_keys()), nothing);
+    assert_eq!(untold(&composition::host_keys()), nothing);
+    assert_eq!(untold(&composition::port_keys()), nothing);
     let other =
         Keys::<()>::new("", "").key("max", "Another text.", crate::form::Boolean, |_, _| {});
     assert_eq!(untold(&other), ["| `max` | Another text. |"]);

@@ -29,6 +29,7 @@
 
 mod claims;
 pub mod compile;
+mod composition;
 mod de;
 mod describe;
 mod diagnostic;
@@ -58,6 +59,9 @@ mod threads;
 mod tree;
 mod units;
 
+pub use composition::{
+    ComposedHost, Composition, Placed, composition_schema, is_composition, load_composition,
+};
 pub use describe::{
     Description, FlowsDescription, FunctionDescription, InstanceDescription, LinkDescription,
     PortDescription, describe,

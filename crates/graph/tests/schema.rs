@@ -5,7 +5,10 @@ mod common;
 
 use common::{KINDS, read};
 use serde_json::{Value, json};
-use weir_graph::{Templates, describe_templates, schema, schema_with, template_schema};
+use weir_graph::{
+    Templates, composition_schema, describe_templates, load_composition, schema, schema_with,
+    template_schema,
+};
 
 /// The part of JSON Schema 2020-12 that chain files need; any other keyword is
 /// an error here, so that none is ignored.
@@ -366,4 +369,56 @@ fn chains_conform_with_their_templates() {
         json!({"guard": {"who": "me"}, "links": {"other": "out"}}),
         false,
     );
+}
+
+/// Each composition to its reader and its schema.
+#[test]
+fn compositions_conform_as_they_load() {
+    let whole = json!({
+        "composition": "edge",
+        "chain": "edge.yaml",
+        "hosts": [{"name": "a", "runtimes": 1}, {"name": "b"}],
+        "switch": "b",
+        "ports": {"in": ["gen", "lan=x.pcap"], "out": null},
+        "replication": "every-8",
+        "dispatch": "least-loaded",
+        "heartbeat": "50ms",
+        "set": "firewall.default=drop",
+        "templates": ["mine"],
+    });
+    let root = composition_schema();
+    let both = |value: &Value, good: bool| {
+        let conforms = Checker { root: &root }.conforms(&root, value);
+        assert_eq!(conforms, good, "the schema, of {value}");
+        let text = serde_json::to_string_pretty(value).unwrap();
+        let loaded = load_composition("c.yaml", &text).map_err(|list| weir_graph::render(&list));
+        assert_eq!(loaded.is_ok(), good, "the reader, of {value}: {loaded:?}");
+    };
+    both(&whole, true);
+    let changed = |pointer: &str, to: Value| {
+        let mut value = whole.clone();
+        *value.pointer_mut(pointer).unwrap() = to;
+        value
+    };
+    for (pointer, to, good) in [
+        ("/ports/in", json!("gen"), true),
+        ("/ports/in", json!([]), false),
+        ("/ports", json!({"out": "x.pcap"}), false),
+        ("/hosts", json!([]), false),
+        ("/hosts/0/runtimes", json!(65), false),
+        ("/hosts/0", json!({"runtimes": 1}), false),
+        ("/dispatch", json!("random"), false),
+        ("/chain", json!(["edge.yaml"]), false),
+        ("/chain", json!(""), false),
+    ] {
+        both(&changed(pointer, to), good);
+    }
+    for key in ["composition", "chain", "hosts", "switch", "ports"] {
+        let mut value = whole.clone();
+        value.as_object_mut().unwrap().remove(key);
+        both(&value, false);
+    }
+    let mut unknown = whole.clone();
+    unknown["name"] = json!("edge");
+    both(&unknown, false);
 }

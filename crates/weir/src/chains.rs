@@ -4,7 +4,7 @@ use std::fs::File;
 use std::io::Read as _;
 use std::path::{Path, PathBuf};
 
-use weir_graph::{ChainFile, Input, Override, Script, TemplateDescription, Templates};
+use weir_graph::{ChainFile, Composition, Input, Override, Script, TemplateDescription, Templates};
 use weir_nf::Sources;
 use weir_nf::host::Kind;
 
@@ -150,6 +150,17 @@ pub(crate) fn load(
         say(weir_graph::render(&file.warnings).trim_end());
     }
     Ok(file)
+}
+
+/// True where a file is meant to be a composition.
+pub(crate) fn is_composition(path: &Path) -> bool {
+    text_of(path).is_ok_and(|text| weir_graph::is_composition(&text))
+}
+
+/// Reads a composition; what it names is not looked at.
+pub(crate) fn load_composition(path: &Path) -> Result<Composition, Failure> {
+    weir_graph::load_composition(&path.display().to_string(), &text_of(path)?)
+        .map_err(|diagnostics| Failure::chain(weir_graph::render(&diagnostics)))
 }
 
 /// Loads and checks a script for a run with so many runtimes.

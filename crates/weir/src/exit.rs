@@ -12,7 +12,7 @@ pub(crate) enum Exit {
     Failed = 1,
     /// The command line makes no sense (clap exits with it, too).
     Usage = 2,
-    /// The chain file, something that it names, or the script is wrong.
+    /// The chain file, something that it names, the script or the composition is wrong.
     Chain = 3,
 }
 
@@ -24,7 +24,7 @@ Exit codes:
   0  done (a truncated capture is processed up to its end, with a warning)
   1  something outside failed: a file, a disk, a port; `doctor` found a problem
   2  the command line makes no sense
-  3  the chain file, something that it names, or the script is wrong"
+  3  the chain file, something that it names, the script or the composition is wrong"
     };
 }
 
@@ -36,7 +36,7 @@ pub(crate) const HELP: &str = codes!();
 pub(crate) const HELP: &str = concat!(
     codes!(),
     "\n\nBuilt without the feature `control`: no control socket, no metrics; stats, top, flows,\n\
-     drops and list are absent, trace and tap take captures only (--in)."
+     drops, get, move and list are absent, trace and tap take captures only (--in)."
 );
 
 impl From<Exit> for std::process::ExitCode {

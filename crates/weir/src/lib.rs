@@ -73,6 +73,11 @@ pub fn main_with_args(
     let outcome = match args.command {
         Command::Run(run) => run::run(&run, &kinds),
         Command::Agent(agent) => run::agent::run(&agent, &kinds),
+        Command::Up(up) => run::up::run(&up, &kinds),
+        #[cfg(feature = "control")]
+        Command::Get(get) => ask::get(&get),
+        #[cfg(feature = "control")]
+        Command::Move(what) => ask::move_units(&what),
         #[cfg(feature = "control")]
         Command::Stats(stats) => ask::stats(&stats),
         #[cfg(feature = "terminal")]

@@ -12,6 +12,10 @@ use super::part::{PartReport, RuntimePlaceCounts, StageProcessCounts, SwitchCoun
 pub struct ThreadCounts {
     /// Its name, for people.
     pub name: String,
+    /// Number of the process that it is of, on that one's host; 0 for this one.
+    pub process: u32,
+    /// Number of its command channel, in the order of [`crate::server::Offer`].
+    pub channel: u32,
     /// Of its parts of chains.
     pub reports: Vec<PartReport>,
     /// Of the ports that packets come in by, where it has them.

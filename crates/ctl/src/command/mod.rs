@@ -5,6 +5,7 @@
 
 mod counts;
 mod flows;
+mod moves;
 mod network;
 mod part;
 mod reply;
@@ -24,9 +25,11 @@ pub use flows::{
     Ended, FlowParts, FlowQuery, FlowSeen, FlowSort, FlowsFound, FlowsQuery, StatesSeen, in_order,
 };
 use flows::{Walk, parts_of};
+pub use moves::{MoveUnits, Moving};
 pub use network::{LayerReport, RouterReport};
 pub use part::{
-    Counted, Part, PartReport, RuntimePlaceCounts, StageProcessCounts, SwitchCounts, Visit, around,
+    Counted, Part, PartReport, RuntimePlaceCounts, Site, StageProcessCounts, SwitchCounts, Visit,
+    around,
 };
 pub use reply::Reply;
 pub use target::CommandTarget;
@@ -45,6 +48,8 @@ pub enum Command {
     /// End the flows that match. The reply counts them; it is `None` where the thread
     /// runs no chain whose flows can be ended.
     End(Arc<Filter>, Reply<Option<Ended>>),
+    /// Move units between runtimes. The reply does not wait for them.
+    Move(MoveUnits, Reply<Moving>),
     /// Arm or disarm a watch in each runtime. The reply is their number.
     Each(Arm, Reply<usize>),
 }
@@ -104,6 +109,9 @@ impl CommandHandler {
             // A reply that can't be sent is for a caller that has gone.
             Command::Counts(reply) => {
                 let _ = reply.send(target.counts());
+            }
+            Command::Move(wanted, reply) => {
+                let _ = reply.send(target.move_units(&wanted));
             }
             Command::Each(action, reply) => {
                 let mut count = 0;

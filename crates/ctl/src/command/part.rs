@@ -1,5 +1,8 @@
 //! A thread's runtimes as commands see them, and their reports.
 
+use std::net::SocketAddr;
+use std::time::Duration;
+
 use weir_packet::{Frame, FramePool};
 use weir_runtime::{Report, Runtime, add_named};
 
@@ -63,6 +66,17 @@ weir_telemetry::counters! {
     }
 }
 
+/// Where the runtimes of a place run.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Site {
+    /// On a thread of this process.
+    Thread,
+    /// In processes of their own on this host.
+    Process,
+    /// On another host, where this agent starts them.
+    Agent(SocketAddr),
+}
+
 weir_telemetry::counters! {
     /// A place of a runtime behind a switch, as it stands: the runtimes that it had follow
     /// one another.
@@ -78,6 +92,16 @@ weir_telemetry::counters! {
         /// `starting`, `ready`, `draining`, `leaving`, or `over` where it has none and gets
         /// none.
         pub state: &'static str,
+        /// How long that has been so.
+        pub since: Duration,
+        /// Where it runs.
+        pub site: Site,
+        /// Units of all chains that it owns.
+        pub owns: u64,
+        /// Units of which it has the replica.
+        pub replicas: u64,
+        /// Units that it owns, that are to have a replica, and have none.
+        pub unprotected: u64,
     }
 }
 
@@ -99,6 +123,16 @@ weir_telemetry::counters! {
         pub chain: usize,
         /// When a second runtime has a unit's state: `none`, `each-burst` or `every-N`.
         pub replication: String,
+        /// Units that wait for a move.
+        pub queued: u64,
+        /// Moves that were planned and are done, and those that came to nothing.
+        pub moved: u64,
+        /// See `moved`.
+        pub move_failed: u64,
+        /// Units that went on elsewhere after a failure.
+        pub resumed: u64,
+        /// How long moves took: half of them at most so long, 99 of 100, and all.
+        pub durations: [Duration; 3],
     }
 }
 

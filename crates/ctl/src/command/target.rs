@@ -3,6 +3,7 @@
 use weir_packet::{FlowKey, Time};
 
 use super::counts::ThreadCounts;
+use super::moves::{MoveUnits, Moving};
 use super::part::Visit;
 
 /// A thread that commands are carried out on.
@@ -19,6 +20,11 @@ pub trait CommandTarget {
     fn ask_for_end(&mut self, chain: usize, unit: u64, key: FlowKey) -> bool {
         let _ = (chain, unit, key);
         false
+    }
+    /// Has the switch move units, where there is one.
+    fn move_units(&mut self, wanted: &MoveUnits) -> Moving {
+        let _ = wanted;
+        None
     }
     /// Takes events that a command has caused to where they go.
     fn take_events(&mut self);

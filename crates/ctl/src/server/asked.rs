@@ -15,8 +15,9 @@ use weir_telemetry::Entry;
 
 use crate::command::{
     Command, CommandSender, Counted, Ended, FlowParts, FlowQuery, FlowSeen, FlowsFound, FlowsQuery,
-    LayerReport, Reply, StatesSeen, ThreadCounts, around, in_order,
+    LayerReport, MoveUnits, Reply, StatesSeen, ThreadCounts, around, in_order,
 };
+use crate::hosts::Hosts;
 use crate::observe::{Arm, Places, Unseen};
 
 use super::fresh::Fresh;
@@ -94,6 +95,8 @@ pub(super) struct Asked {
     pub(super) places: Places,
     /// Stages that can't be looked into.
     pub(super) unseen: Vec<Unseen>,
+    /// Hosts that the run looks after.
+    pub(super) hosts: Hosts,
 }
 
 /// The counts of all threads together.
@@ -171,6 +174,7 @@ impl Asked {
             walks: Semaphore::new(1),
             places,
             unseen: offer.unseen,
+            hosts: offer.hosts,
         }
     }
 
@@ -195,7 +199,10 @@ impl Asked {
 
     async fn count(&self) -> Result<Counts, Status> {
         let threads = self.all(PROMPT, Command::Counts).await?;
-        let threads: Vec<ThreadCounts> = threads.into_iter().map(|(_, counts)| counts).collect();
+        let threads = threads.into_iter();
+        let threads: Vec<ThreadCounts> = threads
+            .map(|(channel, counts)| ThreadCounts { channel, ..counts })
+            .collect();
         if threads.iter().all(|thread| thread.reports.is_empty()) {
             return Err(Status::unimplemented(CANT_BE_ASKED));
         }
@@ -295,6 +302,19 @@ impl Asked {
         match ended.is_empty() {
             true => Err(Status::unimplemented(CANT_BE_ASKED)),
             false => Ok(Ended::count(ended)),
+        }
+    }
+
+    /// Has the switch move units: how many were asked to.
+    pub(super) async fn move_units(&self, wanted: MoveUnits) -> Result<u32, Status> {
+        let moving = self.all(PROMPT, |reply| Command::Move(wanted, reply));
+        let moving = moving.await?.into_iter().find_map(|(_, moving)| moving);
+        match moving {
+            None => Err(Status::unimplemented(
+                "this instance has no runtimes behind a switch: no flow can move",
+            )),
+            Some(Err(why)) => Err(Status::failed_precondition(why)),
+            Some(Ok(count)) => Ok(count),
         }
     }
 

@@ -8,9 +8,10 @@ use weir_packet::{Direction, FlowKey};
 use weir_runtime::{FunctionReport, Report};
 use weir_telemetry::{Counters as _, Label};
 
-use crate::command::{FlowSeen, LayerReport, StatesSeen, ThreadCounts};
+use crate::command::{FlowSeen, LayerReport, RuntimePlaceCounts, Site, StatesSeen, ThreadCounts};
 use crate::counters::Carries as _;
 use crate::drops::DriverDrop;
+use crate::hosts::HostState;
 
 use super::asked::{Asked, Counts};
 use super::reasons;
@@ -29,7 +30,7 @@ pub(super) fn stats(asked: &Asked, counts: &Counts) -> v1::GetStatsResponse {
         threads: counts.threads.iter().map(thread).collect(),
         network: network(counts),
         processes: processes(asked, counts).collect(),
-        runtimes: runtimes(counts).collect(),
+        runtimes: runtimes(asked, counts).collect(),
         switches: switches(asked, counts).collect(),
     }
 }
@@ -71,19 +72,92 @@ fn switches<'a>(
             unprotected: switch.unprotected,
             unsettled: switch.unsettled,
             lost: switch.lost,
+            queued: switch.queued,
+            moved: switch.moved,
+            move_failed: switch.move_failed,
+            resumed: switch.resumed,
+            move_p50_ns: switch.durations[0].as_nanos() as u64,
+            move_p99_ns: switch.durations[1].as_nanos() as u64,
+            move_max_ns: switch.durations[2].as_nanos() as u64,
         }
     })
 }
 
 /// Places of runtimes behind a switch.
-fn runtimes(counts: &Counts) -> impl Iterator<Item = v1::RuntimePlace> + use<'_> {
+fn runtimes<'a>(
+    asked: &'a Asked,
+    counts: &'a Counts,
+) -> impl Iterator<Item = v1::RuntimePlace> + use<'a> {
     let all = counts.threads.iter().flat_map(|thread| &thread.runtimes);
-    all.map(|place| v1::RuntimePlace {
+    let hosts = asked.hosts.list();
+    all.map(move |place| v1::RuntimePlace {
         place: place.place,
         id: place.id,
         state: place.state.to_owned(),
         deaths: place.deaths,
+        host: host(&hosts, place.site),
+        site: match place.site {
+            Site::Thread => "thread",
+            Site::Process => "process",
+            Site::Agent(_) => "agent",
+        }
+        .to_owned(),
+        process: process_of(asked, counts, place),
+        since_ns: place.since.as_nanos() as u64,
+        owns: place.owns,
+        replicas: place.replicas,
+        unprotected: place.unprotected,
     })
+}
+
+/// The name of a host: as the run names it, else its agent's address.
+fn host(hosts: &[HostState], site: Site) -> String {
+    let agent = match site {
+        Site::Thread | Site::Process => None,
+        Site::Agent(at) => Some(at),
+    };
+    let named = hosts.iter().find(|host| host.agent == agent);
+    match (named, agent) {
+        (Some(host), _) => host.name.clone(),
+        (None, Some(at)) => at.to_string(),
+        (None, None) => "local".to_owned(),
+    }
+}
+
+/// The process that a runtime is in; 0 where it did not say.
+fn process_of(asked: &Asked, counts: &Counts, place: &RuntimePlaceCounts) -> u32 {
+    if place.site == Site::Thread {
+        return asked.info.pid;
+    }
+    let mut threads = counts.threads.iter();
+    let thread = threads.find(|thread| thread.channel + 1 == place.place);
+    thread.map_or(0, |thread| thread.process)
+}
+
+/// The hosts that a run looks after; else those that its runtimes are on.
+pub(super) fn hosts(asked: &Asked, counts: &Counts) -> Vec<v1::Host> {
+    let known = asked.hosts.list();
+    let places = || runtimes(asked, counts);
+    if known.is_empty() {
+        let mut names: Vec<String> = places().map(|place| place.host).collect();
+        names.sort();
+        names.dedup();
+        let unwatched = |name| v1::Host {
+            name,
+            state: "not watched".to_owned(),
+            ..v1::Host::default()
+        };
+        return names.into_iter().map(unwatched).collect();
+    }
+    let host = |host: HostState| v1::Host {
+        agent: host.agent.map_or_else(String::new, |at| at.to_string()),
+        process: host.process,
+        state: host.state.to_owned(),
+        deaths: host.deaths,
+        since_ns: host.since.elapsed().as_nanos() as u64,
+        name: host.name,
+    };
+    known.into_iter().map(host).collect()
 }
 
 /// Counts of a router or a tap; `None` for a bump.

@@ -7,6 +7,7 @@ use weir_api::v1;
 use weir_graph::ChainFile;
 
 use crate::command::CommandSender;
+use crate::hosts::Hosts;
 use crate::observe::Unseen;
 
 /// Facts of a run beside its counts, and the way to its threads.
@@ -26,7 +27,10 @@ pub struct Offer<'a> {
     pub inputs: Vec<v1::PortInfo>,
     /// Ports that packets leave by.
     pub outputs: Vec<v1::PortInfo>,
-    /// Command channels of the threads, that of the ports last.
+    /// Hosts that the run looks after; none where it does not.
+    pub hosts: Hosts,
+    /// Command channels of the threads: those of places of runtimes first, that of the ports
+    /// last.
     pub senders: Vec<CommandSender>,
 }
 

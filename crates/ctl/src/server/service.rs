@@ -11,9 +11,10 @@ use tonic::transport::Server;
 use tonic::{Request, Response, Status};
 use weir_api::v1;
 use weir_api::v1::instance_server::{Instance, InstanceServer};
+use weir_graph::ScriptMode;
 use weir_packet::filter::Filter;
 
-use crate::command::{FlowSort, FlowsQuery};
+use crate::command::{FlowSort, FlowsQuery, MoveUnits};
 use crate::observe::{Arm, Places, Unseen};
 
 use super::asked::{Asked, SHORTEST};
@@ -260,6 +261,30 @@ impl Instance for Service {
         Ok(Response::new(v1::EndFlowsResponse { ended }))
     }
 
+    async fn move_units(
+        &self,
+        request: Request<v1::MoveUnitsRequest>,
+    ) -> Result<Response<v1::MoveUnitsResponse>, Status> {
+        let request = request.into_inner();
+        let mode = match v1::MoveMode::try_from(request.mode) {
+            Ok(v1::MoveMode::Unspecified | v1::MoveMode::Push) => ScriptMode::Push,
+            Ok(v1::MoveMode::Pull) => ScriptMode::Pull,
+            Ok(v1::MoveMode::Reprocess) => ScriptMode::Reprocess,
+            Err(_) => {
+                let message = format!("there is no mode {} of moves", request.mode);
+                return Err(Status::invalid_argument(message));
+            }
+        };
+        let wanted = MoveUnits {
+            from: request.from,
+            to: request.to,
+            count: (request.count > 0).then_some(request.count),
+            mode,
+        };
+        let moving = self.asked.move_units(wanted).await?;
+        Ok(Response::new(v1::MoveUnitsResponse { moving }))
+    }
+
     async fn list_drop_reasons(
         &self,
         _: Request<v1::ListDropReasonsRequest>,
@@ -267,6 +292,15 @@ impl Instance for Service {
         let counts = self.asked.counts().await?;
         let reasons = convert::drop_reasons(&self.asked, &counts);
         Ok(Response::new(v1::ListDropReasonsResponse { reasons }))
+    }
+
+    async fn list_hosts(
+        &self,
+        _: Request<v1::ListHostsRequest>,
+    ) -> Result<Response<v1::ListHostsResponse>, Status> {
+        let counts = self.asked.counts().await?;
+        let hosts = convert::hosts(&self.asked, &counts);
+        Ok(Response::new(v1::ListHostsResponse { hosts }))
     }
 
     type TraceStream = TraceStream;

@@ -99,7 +99,15 @@ impl Switch {
                 ));
             }
         }
+        let alone = self.runtimes.slots();
+        let alone = alone.filter_map(|slot| self.runtimes.get(slot));
+        let alone: u32 = alone.map(|runtime| runtime.alone).sum();
         let pairs = [
+            (
+                "units of runtimes without a replica",
+                alone as usize,
+                sums.without_replica as usize,
+            ),
             (
                 "units without a replica",
                 self.runtimes.without_replica as usize,

@@ -52,7 +52,7 @@ use weir_telemetry::Counts;
 
 pub use counts::{SwitchCount, SwitchDrop};
 pub use histogram::Histogram;
-pub use report::{HandOvers, SwitchReport};
+pub use report::{HandOvers, Share, SwitchReport};
 
 use kept::Kept;
 use runtimes::{Runtimes, Slot};

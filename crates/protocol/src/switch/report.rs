@@ -3,6 +3,7 @@
 use weir_packet::Time;
 
 use super::{Histogram, Switch, SwitchCount, SwitchDrop};
+use crate::ids::RuntimeId;
 use crate::settings::Replication;
 
 /// Counts of a switch, from its start.
@@ -60,6 +61,17 @@ pub struct HandOvers {
     pub lost: u64,
 }
 
+/// Part of one runtime in a switch's units.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Share {
+    /// Units whose current view it owns.
+    pub owns: u64,
+    /// Units of whose current view it is the replica.
+    pub replicas: u64,
+    /// Units that it owns, that are to have a replica, and have none.
+    pub unprotected: u64,
+}
+
 impl SwitchReport {
     /// Packets dropped for all reasons.
     pub fn dropped(&self) -> u64 {
@@ -111,6 +123,22 @@ impl Switch {
                 parked_most: parked_most as u64,
                 repeated: count(SwitchCount::Repeated),
                 lost: self.drops.get(SwitchDrop::Lost),
+            },
+        }
+    }
+
+    /// The part of one runtime in the units; nothing of one that never joined.
+    pub fn share(&self, runtime: RuntimeId) -> Share {
+        let slot = self.runtimes.find(runtime);
+        let Some(runtime) = slot.and_then(|slot| self.runtimes.get(slot)) else {
+            return Share::default();
+        };
+        Share {
+            owns: u64::from(runtime.owns),
+            replicas: u64::from(runtime.copies),
+            unprotected: match self.settings.replication {
+                Replication::None => 0,
+                _ => u64::from(runtime.alone),
             },
         }
     }

@@ -40,6 +40,8 @@ pub(super) struct Runtime {
     pub(super) owns: u32,
     /// Units of whose current view it is the replica.
     pub(super) copies: u32,
+    /// Units that it owns and that have no replica.
+    pub(super) alone: u32,
     /// Unsettled views for which it still holds the settled one.
     pub(super) waits: u32,
     /// The member that is to keep its copies; 0: by rotation.
@@ -91,6 +93,7 @@ impl Runtimes {
             standing: Standing::Live,
             owns: 0,
             copies: 0,
+            alone: 0,
             waits: 0,
             replica: 0,
             partial: Vec::new(),

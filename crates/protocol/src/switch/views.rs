@@ -136,9 +136,12 @@ impl Switch {
         let lacks = owner != 0 && replica == 0;
         let without = &mut self.runtimes.without_replica;
         *without = *without + u32::from(lacks) - u32::from(lacked);
-        for (slot, by) in [(before.0, -1i32), (owner, 1)] {
+        let ends = [(before.0, before.1 == 0, -1i32), (owner, replica == 0, 1)];
+        for (slot, alone, by) in ends {
             if let Some(runtime) = self.runtimes.get_mut(slot) {
                 runtime.owns = runtime.owns.saturating_add_signed(by);
+                let alone = i32::from(alone) * by;
+                runtime.alone = runtime.alone.saturating_add_signed(alone);
             }
         }
         for (slot, by) in [(before.1, -1i32), (replica, 1)] {

@@ -130,6 +130,78 @@ pub(crate) struct Drops {
 }
 
 #[derive(Debug, ClapArgs)]
+#[command(after_help = "\
+A unit is a flow, or all flows of a scope key. docs/hosts.md explains the columns.
+
+Examples:
+  weir get runtimes
+  weir get replicas edge --output json")]
+pub(crate) struct Get {
+    /// Of what
+    #[arg(value_enum)]
+    pub(crate) what: GetWhat,
+    /// The instance: its name, or the path of its control socket; the one that
+    /// runs without it
+    #[arg(value_name = "NAME")]
+    pub(crate) instance: Option<String>,
+    /// How they are printed
+    #[arg(long, value_enum, default_value_t)]
+    pub(crate) output: Format,
+}
+
+#[derive(Debug, ClapArgs)]
+#[command(after_help = "\
+`weir get runtimes` shows the numbers of runtimes, and `weir get moves` what is under way.
+
+Examples:
+  weir move 1 5 --count 100
+  weir move 1 5 --mode reprocess --instance edge")]
+pub(crate) struct Move {
+    /// The runtime that gives units (flows, or all flows of a scope key)
+    pub(crate) from: u32,
+    /// The runtime that gets them
+    pub(crate) to: u32,
+    /// So many of each chain; all without it
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
+    pub(crate) count: Option<u32>,
+    /// How their states come over (docs/handover.md)
+    #[arg(long, value_enum, default_value_t)]
+    pub(crate) mode: MoveBy,
+    /// The instance: its name, or the path of its control socket; the one that
+    /// runs without it
+    #[arg(long, short, value_name = "NAME")]
+    pub(crate) instance: Option<String>,
+    /// How the answer is printed
+    #[arg(long, value_enum, default_value_t)]
+    pub(crate) output: Format,
+}
+
+/// How states come over.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
+pub(crate) enum MoveBy {
+    /// The source sends them as soon as it can
+    #[default]
+    Push,
+    /// The target asks first
+    Pull,
+    /// An early snapshot, then copies of packets
+    Reprocess,
+}
+
+/// Parts of a cluster that can be listed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum GetWhat {
+    /// Where each is, its process and state, its units and replicas
+    Runtimes,
+    /// Their agents, and what is on them
+    Hosts,
+    /// By chain and runtime: second copies, and units that have none
+    Replicas,
+    /// By chain: moves under way and done, and how long they took
+    Moves,
+}
+
+#[derive(Debug, ClapArgs)]
 pub(crate) struct List {
     /// How the list is printed
     #[arg(long, value_enum, default_value_t)]

@@ -6,13 +6,16 @@ mod format;
 mod seconds;
 #[cfg(feature = "simulator")]
 mod sim;
+mod up;
 
 use std::path::PathBuf;
 
 use clap::{Args as ClapArgs, Parser, Subcommand, ValueEnum};
 use clap_complete::Shell;
+use weir_ctl::hosts::Hosts;
 use weir_graph::compile::{Mode, Passes};
 use weir_graph::{Override, Threads};
+use weir_protocol::Key;
 use weir_protocol::settings::{Dispatch, Replication};
 
 use crate::driver::Pace;
@@ -21,12 +24,16 @@ use crate::driver::live::Speed;
 #[cfg(feature = "terminal")]
 pub(crate) use ask::Top;
 #[cfg(feature = "control")]
-pub(crate) use ask::{Drops, EndFlows, Flows, FlowsCommand, List, ShowFlow, SortFlows, Stats};
+pub(crate) use ask::{
+    Drops, EndFlows, Flows, FlowsCommand, Get, GetWhat, List, Move, MoveBy, ShowFlow, SortFlows,
+    Stats,
+};
 #[cfg(feature = "simulator")]
 pub(crate) use sim::Sim;
 
 pub(crate) use format::Format;
 use seconds::seconds;
+pub(crate) use up::Up;
 
 /// The hidden command that a stage's process is started with.
 pub(crate) const ENGINE_PROCESS: &str = "engine-process";
@@ -56,12 +63,20 @@ pub(crate) enum Command {
     #[cfg(feature = "control")]
     /// Why a running weir dropped packets
     Drops(Drops),
+    /// Run a whole cluster on this machine, from one file
+    Up(Up),
+    #[cfg(feature = "control")]
+    /// Runtimes, hosts, replicas or moves of a running cluster
+    Get(Get),
+    #[cfg(feature = "control")]
+    /// Move units from one runtime of a running cluster to another
+    Move(Move),
     /// Start runtimes on this host for switches on others (`weir run --hosts`)
     Agent(Agent),
     #[cfg(feature = "control")]
     /// The instances of weir that run
     List(List),
-    /// Check a chain file and say what it will do
+    /// Check a chain file or a composition and say what it will do
     Check(Check),
     /// Look whether this machine is fit for packets, and say what mends it
     Doctor(Doctor),
@@ -69,7 +84,7 @@ pub(crate) enum Command {
     Plan(ShowPlan),
     /// The network functions: list them, show one's manual, start a new one
     Nf(Nf),
-    /// Print the JSON Schema of chain files, scripts or templates
+    /// Print the JSON Schema of chain files, compositions, scripts or templates
     Schema(Schema),
     /// Write generated traffic to a capture file
     Gen(Gen),
@@ -81,7 +96,7 @@ pub(crate) enum Command {
     /// Run the protocol as a cluster under virtual time and check its invariants
     Sim(Sim),
     #[cfg(not(feature = "control"))]
-    #[command(name = "stats", aliases = ["top", "flows", "drops", "list"], hide = true)]
+    #[command(name = "stats", aliases = ["top", "flows", "drops", "list", "get", "move"], hide = true)]
     WithoutControl(Absent),
     #[cfg(not(feature = "simulator"))]
     #[command(name = "sim", hide = true)]
@@ -237,6 +252,9 @@ pub(crate) struct Run {
     /// make a runtime suspect
     #[arg(long, value_name = "MS", default_value_t = 20, requires = "hosts", value_parser = clap::value_parser!(u64).range(1..=10_000))]
     pub(crate) heartbeat: u64,
+    /// Hosts that `weir up` has started for this run, and their key
+    #[arg(skip)]
+    pub(crate) raised: Option<Raised>,
     /// With interfaces: run in spite of what `weir doctor` calls a problem
     #[arg(long)]
     pub(crate) force: bool,
@@ -282,6 +300,15 @@ impl Run {
     pub(crate) fn never_sleeps(&self) -> bool {
         self.busy_poll.unwrap_or_default()
     }
+}
+
+/// The hosts that `weir up` has started.
+#[derive(Clone, Debug)]
+pub(crate) struct Raised {
+    /// The key that this run shares with its agents.
+    pub(crate) key: Key,
+    /// As they stand.
+    pub(crate) hosts: Hosts,
 }
 
 /// A host for runtimes.
@@ -335,6 +362,9 @@ pub(crate) struct Agent {
     /// Folder with templates, as in `weir run`
     #[arg(long, value_name = "FOLDER")]
     pub(crate) templates: Vec<PathBuf>,
+    /// Number of the process that started this one: it ends with that
+    #[arg(long, value_name = "PROCESS", hide = true)]
+    pub(crate) parent: Option<u32>,
 }
 
 /// The words of a command that this program was built without.
@@ -396,11 +426,13 @@ pub(crate) enum SchemaOf {
     Script,
     /// Templates
     Template,
+    /// Compositions for `weir up`
+    Composition,
 }
 
 #[derive(Debug, ClapArgs)]
 pub(crate) struct Check {
-    /// Chain file
+    /// Chain file, or a composition for `weir up`
     pub(crate) chain: PathBuf,
     /// Override a setting, as `firewall.default=drop`
     #[arg(long = "set", value_name = "NF.KEY=VALUE")]

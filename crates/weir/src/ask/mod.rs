@@ -2,7 +2,9 @@
 
 mod drops;
 mod flows;
+mod get;
 mod list;
+mod moves;
 mod rates;
 mod stats;
 #[cfg(feature = "terminal")]
@@ -19,7 +21,9 @@ use crate::exit::Failure;
 
 pub(crate) use drops::drops;
 pub(crate) use flows::flows;
+pub(crate) use get::get;
 pub(crate) use list::list;
+pub(crate) use moves::move_units;
 pub(crate) use stats::stats;
 #[cfg(feature = "terminal")]
 pub(crate) use top::top;

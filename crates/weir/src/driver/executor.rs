@@ -5,8 +5,8 @@ use std::os::fd::BorrowedFd;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use weir_ctl::command::{
-    Counted, Part, PartReport, RuntimePlaceCounts, StageProcessCounts, SwitchCounts, ThreadCounts,
-    Visit,
+    Counted, MoveUnits, Moving, Part, PartReport, RuntimePlaceCounts, StageProcessCounts,
+    SwitchCounts, ThreadCounts, Visit,
 };
 use weir_ctl::observe::Unseen;
 use weir_exec::{ExecError, Parker, Round};
@@ -104,6 +104,12 @@ pub trait Executor {
     /// Switches before runtimes, by chain.
     fn switches(&self) -> Vec<SwitchCounts> {
         Vec::new()
+    }
+
+    /// Has the switch move units, where there is one.
+    fn move_units(&mut self, wanted: &MoveUnits) -> Moving {
+        let _ = wanted;
+        None
     }
 
     /// Stages that whoever looks on is not shown.

@@ -55,6 +55,7 @@ pub use pipeline::{
     ProcessEnd, Processes, StageProcess, ThreadCounts,
 };
 pub use process::ProcessCommand;
+pub(crate) use process::cause as process_cause;
 pub use relay::Relay;
 pub use spread::Spread;
 pub use weir_exec::ExecError;

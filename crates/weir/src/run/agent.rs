@@ -4,6 +4,7 @@ use std::ffi::OsString;
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::Path;
 
+use weir_io::live::EndSignals;
 use weir_nf::host::Kind;
 use weir_protocol::Key;
 
@@ -16,6 +17,9 @@ use crate::say::say;
 
 /// Runs the agent until it is ended.
 pub(crate) fn run(args: &Args, kinds: &[Kind]) -> Outcome {
+    if let Some(parent) = args.parent {
+        end_with(parent)?;
+    }
     let key = key(&args.key)?;
     // A file that can't be run is refused here, not at each start.
     let file = chains::load(&args.chain, &args.templates, &args.set, 0, kinds)?;
@@ -41,6 +45,23 @@ pub(crate) fn run(args: &Args, kinds: &[Kind]) -> Outcome {
             }
         });
     }
+}
+
+/// Has this process end with the one that started it, as `weir up` does, whose signals are not for
+/// this one.
+fn end_with(parent: u32) -> Result<(), Failure> {
+    let failed = |error: std::io::Error| {
+        Failure::outside(format!("can't end with process {parent}: {error}"))
+    };
+    weir_io::shared::end_with_parent().map_err(failed)?;
+    // It may have ended before.
+    let now = rustix::process::getppid().map(rustix::process::Pid::as_raw_nonzero);
+    if now.is_none_or(|now| now.get() as u32 != parent) {
+        return Err(Failure::outside(format!("process {parent} has ended")));
+    }
+    // An operator who ends this one alone can do so.
+    EndSignals::open().map_err(failed)?.release();
+    Ok(())
 }
 
 /// How a runtime's process is started: as one of a run of the same chain file.

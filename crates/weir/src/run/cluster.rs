@@ -122,16 +122,17 @@ fn remote(args: &Run, plans: &[ChainPlan]) -> Result<Option<RemoteHosts>, Failur
             Host::Agent(at) => Some(*at),
         })
         .collect();
-    let Some(key) = args
-        .key
-        .as_ref()
-        .filter(|_| agents.iter().any(Option::is_some))
-    else {
+    if agents.iter().all(Option::is_none) {
         return Ok(None);
+    }
+    let key = match (&args.raised, &args.key) {
+        (Some(raised), _) => raised.key,
+        (None, Some(path)) => agent::key(path)?,
+        (None, None) => return Ok(None),
     };
     Ok(Some(RemoteHosts {
         agents,
-        key: agent::key(key)?,
+        key,
         beats: (args.heartbeat * 1_000_000, MISSED),
         digest: digest(plans.iter().map(|chain| &chain.plan)),
         start: seed::random() as u32,

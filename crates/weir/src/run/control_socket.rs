@@ -63,6 +63,11 @@ pub(super) fn open_control(
         chain: &args.chain,
         mode,
         unseen,
+        hosts: args
+            .raised
+            .as_ref()
+            .map(|raised| raised.hosts.clone())
+            .unwrap_or_default(),
         inputs: of(&ports.inputs),
         outputs: of(&ports.outputs),
         senders,

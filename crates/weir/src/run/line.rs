@@ -4,7 +4,9 @@ use std::os::fd::BorrowedFd;
 use std::time::{Duration, Instant};
 
 use indicatif::ProgressBar;
-use weir_ctl::command::{CommandHandler, CommandSender, CommandTarget, Part, ThreadCounts, Visit};
+use weir_ctl::command::{
+    CommandHandler, CommandSender, CommandTarget, MoveUnits, Moving, Part, ThreadCounts, Visit,
+};
 use weir_exec::{Node, Parker, Round, Wakers, worker};
 use weir_graph::ChainFile;
 use weir_io::IdlePolicy;
@@ -52,6 +54,10 @@ impl<C: Executor> CommandTarget for Line<C> {
 
     fn parts(&mut self, visit: &mut Visit<'_>) {
         self.executor.parts(&mut self.out, visit);
+    }
+
+    fn move_units(&mut self, wanted: &MoveUnits) -> Moving {
+        self.executor.move_units(wanted)
     }
 
     fn take_events(&mut self) {

@@ -28,6 +28,7 @@ mod progress;
 mod signals;
 mod summary;
 mod table;
+pub(crate) mod up;
 mod wires;
 mod workers;
 
@@ -64,13 +65,24 @@ fn run_with(
     args: &Run,
     kinds: &[Kind],
     at_start: Option<RunAtStart>,
-    mut watched: Watched<'_>,
+    watched: Watched<'_>,
 ) -> Outcome {
     signals::hold_hangups()?;
     weir_exec::check_cores(&args.cores).map_err(Failure::usage)?;
     let seed = args.seed.unwrap_or_else(seed::random);
     let file = chains::load(&args.chain, &args.templates, &args.set, seed, kinds)?;
-    let written = &placement::applied(args, &file)?;
+    run_loaded(args, &file, seed, at_start, watched)
+}
+
+/// Runs packets through chains that are loaded.
+fn run_loaded(
+    args: &Run,
+    file: &ChainFile,
+    seed: u64,
+    at_start: Option<RunAtStart>,
+    mut watched: Watched<'_>,
+) -> Outcome {
+    let written = &placement::applied(args, file)?;
     let args = &written.with(&file.threads);
     chains::check_cores(&args.cores, &args.chain)?;
     cluster::check(args)?;
@@ -79,10 +91,10 @@ fn run_with(
         script: args.script.as_deref(),
         events: args.events.as_deref(),
     };
-    let ports = Ports::parse(&args.input, &args.out, &file, also)?;
+    let ports = Ports::parse(&args.input, &args.out, file, also)?;
     live::check(args, &ports)?;
-    network::check(args, &file, &ports)?;
-    if guard::wanted(args, &file, &ports) {
+    network::check(args, file, &ports)?;
+    if guard::wanted(args, file, &ports) {
         return guard::run(args, &ports);
     }
     let config = RuntimeConfig {
@@ -91,20 +103,20 @@ fn run_with(
     };
     // To the compiler cores of the command line are not those of the file,
     // before which come a chain's own.
-    let plans = plan::plans(written, &file)?;
+    let plans = plan::plans(written, file)?;
     let stages = plans.iter().map(|chain| plan::only_stage(chain).cloned());
     let Some(stages) = stages.collect::<Option<Vec<Stage>>>() else {
         frames::check_one_stage(args)?;
         if ports.are_live() {
-            return live::pipeline(args, &file, plans, &ports, config);
+            return live::pipeline(args, file, plans, &ports, config);
         }
-        return pipeline::run(args, &file, plans, &ports, config, &mut watched);
+        return pipeline::run(args, file, plans, &ports, config, &mut watched);
     };
     if ports.are_live() {
-        return live::run(args, &file, &stages, &plans, &ports, config);
+        return live::run(args, file, &stages, &plans, &ports, config);
     }
     let chains = (&*plans, &*stages);
-    whole_chains(args, &file, chains, &ports, config, &mut watched)
+    whole_chains(args, file, chains, &ports, config, &mut watched)
 }
 
 /// Chains of one stage each, between captures.

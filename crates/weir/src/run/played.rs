@@ -4,17 +4,21 @@
 use std::os::fd::BorrowedFd;
 use std::time::{Duration, Instant};
 
-use weir_ctl::command::{CommandSender, PartReport, RuntimePlaceCounts, SwitchCounts};
+use weir_ctl::command::{
+    CommandSender, MoveUnits, Moving, PartReport, RuntimePlaceCounts, SwitchCounts,
+};
 use weir_exec::{ExecError, Parker, Parks as _, Round};
 use weir_graph::ChainFile;
 use weir_packet::{Frame, FramePool, Side, Time};
+use weir_protocol::RuntimeId;
+use weir_protocol::message::Selection;
 
 use crate::args::Run;
 use crate::driver::{Cluster, Executor};
 use crate::say::say;
 
 use super::audit;
-use super::player::Player;
+use super::player::{Player, move_mode};
 use super::summary::{Ended, More};
 
 /// How long nothing may be let out at the end before what is still on its way is
@@ -272,6 +276,18 @@ impl Executor for Played {
 
     fn runtimes(&self) -> Vec<RuntimePlaceCounts> {
         self.cluster.places()
+    }
+
+    fn move_units(&mut self, wanted: &MoveUnits) -> Moving {
+        // The runtimes give up all that they own soon.
+        if self.stopped.is_some() {
+            return Some(Err("this instance is about to end".to_owned()));
+        }
+        let between = (RuntimeId(wanted.from), RuntimeId(wanted.to));
+        let what = wanted.count.map_or(Selection::All, Selection::Number);
+        let mode = move_mode(wanted.mode);
+        let moved = self.cluster.move_units(None, between, &what, mode);
+        Some(moved.map_err(|why| why.to_string()))
     }
 
     fn switches(&self) -> Vec<SwitchCounts> {

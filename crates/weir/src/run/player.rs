@@ -146,7 +146,8 @@ impl Player {
     }
 }
 
-fn move_mode(mode: ScriptMode) -> MoveMode {
+/// The protocol's word.
+pub(super) fn move_mode(mode: ScriptMode) -> MoveMode {
     match mode {
         ScriptMode::Push => MoveMode::Push,
         ScriptMode::Pull => MoveMode::Pull,

@@ -35,29 +35,32 @@ fn traffic(packets: &str) -> String {
 impl Long {
     pub(crate) fn start(chain: &str, packets: &str, more: &[&str]) -> Long {
         let folder = Folder::new();
-        let (out, events) = (folder.path("out.pcap"), folder.path("events.json"));
-        let socket = folder.path("it.sock");
-        let traffic = traffic(packets);
-        let args = [
-            "run",
-            &example(chain),
-            "--in",
-            &traffic,
-            "--out",
-            &out,
-            "--events",
-            &events,
-            "--seed",
-            "1",
-            "--quiet",
-            "--output",
-            "json",
-            "--control",
-            &socket,
-        ]
-        .map(str::to_owned);
-        let more = more.iter().map(|word| (*word).to_owned());
-        let child = weir(args.into_iter().chain(more))
+        let (chain, traffic) = (example(chain), traffic(packets));
+        let out = folder.path("out.pcap");
+        let words = ["run", &chain, "--in", &traffic, "--out", &out];
+        let words: Vec<&str> = words.iter().chain(more).copied().collect();
+        Long::of(folder, &words)
+    }
+
+    /// The same by `weir up`: with these hosts, and more lines of the composition.
+    pub(crate) fn up(chain: &str, packets: &str, hosts: &str, more: &str) -> Long {
+        let folder = Folder::new();
+        let composition = format!(
+            "composition: long\nchain: {}\nhosts:\n{hosts}\nswitch: alpha\nports:\n  \
+             in: {}\n  out: out.pcap\n{more}\n",
+            example(chain),
+            traffic(packets),
+        );
+        let file = folder.write("cluster.yaml", composition);
+        Long::of(folder, &["up", &file])
+    }
+
+    fn of(folder: Folder, words: &[&str]) -> Long {
+        let (events, socket) = (folder.path("events.json"), folder.path("it.sock"));
+        let more = [
+            "--events", &events, "--seed", "1", "--quiet", "--output", "json",
+        ];
+        let child = weir(words.iter().chain(&more).chain(&["--control", &socket]))
             .stdout(Stdio::piped())
             .stderr(Stdio::piped())
             .spawn()

@@ -2,10 +2,11 @@
 
 use std::time::{Duration, Instant};
 
-use weir_ctl::command::RuntimePlaceCounts;
+use weir_ctl::command::{RuntimePlaceCounts, Site as PlaceSite};
 use weir_exec::ExecError;
 use weir_packet::Time;
 use weir_protocol::in_process::{BURST, FRAMES_ON_THE_WAY};
+use weir_protocol::switch::Share;
 
 use super::super::runtime_done::RuntimeDone;
 use super::super::wiring::NO_CHAIN;
@@ -58,7 +59,7 @@ impl Cluster {
         let Some(member) = self.internal.expect(self.members.get_mut(place), NO_MEMBER) else {
             return Ok(());
         };
-        let before = std::mem::replace(&mut member.state, State::Gone);
+        let before = member.enter(State::Gone);
         let id = member.ends.id.0;
         // All that it has said counts, so that is heard before its ends of the edges are
         // cleared, whichever way it went.
@@ -173,14 +174,33 @@ impl Cluster {
     /// Places of runtimes, for who looks on.
     pub fn places(&self) -> Vec<RuntimePlaceCounts> {
         let places = (1..).zip(&self.members).filter_map(|(place, member)| {
+            let id = member.ends.id;
+            let share = |of: fn(&Share) -> u64| {
+                let shares = self.chains.iter().map(|at| at.switch.share(id));
+                shares.map(|share| of(&share)).sum()
+            };
             Some(RuntimePlaceCounts {
                 deaths: member.died,
                 place,
-                id: member.ends.id.0,
+                id: id.0,
                 state: member.word()?,
+                since: member.entered.elapsed(),
+                site: self.site_of(place as usize - 1, member),
+                owns: share(|share| share.owns),
+                replicas: share(|share| share.replicas),
+                unprotected: share(|share| share.unprotected),
             })
         });
         places.collect()
+    }
+
+    fn site_of(&self, place: usize, member: &Member) -> PlaceSite {
+        let remote = self.settings.remote.as_ref();
+        match (&member.site, remote.and_then(|all| all.agent_of(place))) {
+            (Site::Process(_), _) => PlaceSite::Process,
+            (Site::Thread { .. }, Some(agent)) => PlaceSite::Agent(agent),
+            (Site::Thread { .. }, None) => PlaceSite::Thread,
+        }
     }
 
     /// Counts a death, or a start that has failed, and says when a successor is to start,

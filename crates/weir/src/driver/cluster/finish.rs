@@ -1,5 +1,7 @@
 //! Ends a cluster, and adds up what its parts counted.
 
+use std::time::Duration;
+
 use weir_ctl::command::{Counted, PartReport, SwitchCounts, around};
 use weir_exec::edge::FrameReceiver;
 use weir_exec::{ExecError, frames};
@@ -37,7 +39,14 @@ impl Cluster {
         let switches = (0..).map_while(|chain| Some((chain, self.switch(chain)?)));
         let of = |(chain, switch): (usize, &Switch)| {
             let report = switch.report();
+            let moves = &report.hand_overs;
+            let took = |per_mille| Duration::from_nanos(moves.durations.quantile(per_mille));
             SwitchCounts {
+                queued: report.queued,
+                moved: moves.durations.count(),
+                move_failed: moves.failed,
+                resumed: moves.resumed,
+                durations: [took(500), took(990), took(1_000)],
                 units: report.units,
                 unprotected: report.unprotected,
                 unsettled: report.unsettled,

@@ -72,6 +72,8 @@ pub(super) struct Member {
     pub(super) ends: SwitchEnds,
     pub(super) site: Site,
     pub(super) state: State,
+    /// When the state began.
+    pub(super) entered: Instant,
     pub(super) deaths: Restarts,
     /// How often one has died here.
     pub(super) died: u64,
@@ -95,6 +97,7 @@ impl Member {
             ends,
             site,
             state: State::Absent,
+            entered: Instant::now(),
             deaths: Restarts::new(policy),
             died: 0,
             since: None,
@@ -102,6 +105,12 @@ impl Member {
             late_at: None,
             partial: (0..chains).map(|_| Vec::new()).collect(),
         }
+    }
+
+    /// Begins a state; gives the one before.
+    pub(super) fn enter(&mut self, state: State) -> State {
+        self.entered = Instant::now();
+        std::mem::replace(&mut self.state, state)
     }
 
     /// True where a runtime of this place has died, or left.

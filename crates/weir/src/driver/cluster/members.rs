@@ -42,7 +42,7 @@ impl Cluster {
                 wakeful,
             })?;
             member.ends.id = id;
-            member.state = State::Starts;
+            member.enter(State::Starts);
             member.late_at = Some(Instant::now() + START_PATIENCE);
             return Ok(());
         }
@@ -70,7 +70,7 @@ impl Cluster {
                 *node = Some(number);
             }
             member.ends.id = id;
-            member.state = State::Starts;
+            member.enter(State::Starts);
         }
         Ok(())
     }
@@ -101,7 +101,7 @@ impl Cluster {
     /// What makes the node of a runtime, or of what stands for one on another host.
     fn node(&mut self, id: RuntimeId, place: usize, seat: Seat) -> Result<MakeNode, ExecError> {
         let far = match self.members.get(place).map(|member| &member.site) {
-            Some(Site::Thread { far: Some(far), .. }) => Some(far.connect()?),
+            Some(Site::Thread { far: Some(far), .. }) => Some(far.later()),
             _ => None,
         };
         let remote = self.settings.remote.as_ref();
@@ -167,7 +167,7 @@ impl Cluster {
                 && node.is_some_and(|node| !self.team.has(node))
             {
                 *node = None;
-                member.state = State::Gone;
+                member.enter(State::Gone);
                 self.take_back(place);
             }
         }
@@ -195,7 +195,7 @@ impl Cluster {
         let Some(member) = self.internal.expect(self.members.get_mut(place), NO_MEMBER) else {
             return;
         };
-        member.state = State::Runs;
+        member.enter(State::Runs);
         member.since = Some(Instant::now());
         member.late_at = None;
         let id = member.ends.id;
@@ -246,7 +246,7 @@ impl Cluster {
         member.successor_at = None;
         // One that starts is told, too: it reads that when it is ready.
         if member.is_up() || member.state == State::Starts {
-            member.state = State::Leaves;
+            member.enter(State::Leaves);
             member.late_at = Some(Instant::now() + most);
             member.ends.outbox.push(ToRuntime::Finish);
             self.gave = true;

@@ -59,7 +59,7 @@ impl Cluster {
             self.send(chain, now);
         }
         if let Some(member) = self.member(runtime) {
-            member.state = State::Drains;
+            member.enter(State::Drains);
         }
         self.tell_who_runs();
         Ok(())

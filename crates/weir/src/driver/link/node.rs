@@ -1,7 +1,6 @@
 //! The switch's side of a runtime on another host.
 
 use std::os::fd::{AsFd as _, BorrowedFd};
-use std::os::unix::net::UnixStream;
 use std::time::{Duration, Instant};
 
 use weir_exec::edge::{FrameReceiver, WireMessage as _};
@@ -15,7 +14,7 @@ use weir_protocol::in_process::{BURST, MESSAGES};
 use weir_protocol::link::{Batch, Gauges, Link, LinkCount};
 
 use super::super::clock::Clock;
-use super::super::process::SaidDone;
+use super::super::process::{RelayWay, SaidDone};
 use super::super::runtime_done::RuntimeDone;
 use super::super::wiring::{Seat, ToRuntime, ToSwitch};
 use super::connect::{Agents, connect};
@@ -39,7 +38,7 @@ pub(in super::super) struct LinkPlan {
     pub(in super::super) clock: Clock,
     pub(in super::super) seat: Seat,
     /// The way of commands to its engines.
-    pub(in super::super) commands: UnixStream,
+    pub(in super::super) commands: RelayWay,
 }
 
 /// A runtime on another host, as a node of this one.
@@ -79,6 +78,7 @@ impl LinkNode {
             clock.now()
         });
         let (socket, link) = connected.map_err(|error| error.0)?;
+        let commands = plan.commands.connect().map_err(|error| error.0)?;
         Ok(LinkNode {
             id: plan.id,
             agent: plan.agents.agent,
@@ -87,7 +87,7 @@ impl LinkNode {
             stages: plan.stages,
             socket,
             link,
-            commands: Some(Channel::new(plan.commands, LONGEST_COMMAND)),
+            commands: Some(Channel::new(commands, LONGEST_COMMAND)),
             batch: Batch::default(),
             frames: Vec::new(),
             messages: Vec::new(),

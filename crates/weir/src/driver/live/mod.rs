@@ -26,7 +26,9 @@ use std::os::fd::{AsFd as _, BorrowedFd};
 use std::rc::Rc;
 use std::time::{Duration, Instant};
 
-use weir_ctl::command::{CommandHandler, CommandTarget, Part, ThreadCounts, Visit};
+use weir_ctl::command::{
+    CommandHandler, CommandTarget, MoveUnits, Moving, Part, ThreadCounts, Visit,
+};
 use weir_exec::{IdleStrategy, Node, Parker, Parks, Round, worker};
 use weir_io::live::Waiter;
 use weir_io::port::PortCounters;
@@ -304,6 +306,10 @@ impl<C: Executor> CommandTarget for Live<C> {
 
     fn parts(&mut self, visit: &mut Visit<'_>) {
         self.executor.parts(&mut self.output, visit);
+    }
+
+    fn move_units(&mut self, wanted: &MoveUnits) -> Moving {
+        self.executor.move_units(wanted)
     }
 
     fn take_events(&mut self) {

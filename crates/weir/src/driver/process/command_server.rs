@@ -196,7 +196,7 @@ impl CommandServer {
                 let counts = self.send(Command::Counts)?;
                 let reports = counts.reports.iter();
                 let said = reports.map(|part| (part.chain, Said::new(&part.report, &[])));
-                WireReply::Counts(said.collect())
+                WireReply::Counts(std::process::id(), said.collect())
             }
             WireCommand::Flows {
                 filter,

@@ -126,8 +126,8 @@ pub(super) fn trace_spec(traced: Option<Traced>, full: bool) -> Option<TraceSpec
 pub(super) enum WireReply {
     /// So many engines have done it.
     Engines(usize),
-    /// The counts of each engine, by chain.
-    Counts(Vec<(usize, Said)>),
+    /// Number of the process, and the counts of each engine, by chain.
+    Counts(u32, Vec<(usize, Said)>),
     /// The flows that match.
     Flows(SaidFlows),
     /// Of a flow.

@@ -18,12 +18,13 @@ mod said_done;
 mod start;
 
 pub(super) use lines::in_messages;
-pub(super) use relay::{Engines, Relay};
+pub(super) use relay::{Engines, Relay, RelayWay};
 pub(super) use room::{SharedRoom, layout_of, layout_words};
 pub(super) use said::Said;
 pub(super) use said_done::SaidDone;
 pub use start::ProcessCommand;
-pub(super) use start::{Start, TENANT, TRUSTED, cause, outside};
+pub(crate) use start::cause;
+pub(super) use start::{Start, TENANT, TRUSTED, outside};
 
 use weir_graph::compile::Plan;
 use weir_io::shared;

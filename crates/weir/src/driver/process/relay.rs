@@ -88,13 +88,47 @@ impl Relay {
 
     /// A way to a process that is about to be started: its end.
     pub(in super::super) fn connect(&self) -> Result<UnixStream, ExecError> {
+        self.later().connect()
+    }
+
+    /// The same for a process that may take long to start: until the way is there, callers are
+    /// answered as by one that has ended.
+    pub(in super::super) fn later(&self) -> RelayWay {
+        RelayWay {
+            links: self.links.clone(),
+            sender: self.sender.clone(),
+        }
+    }
+}
+
+/// A way to a process, to be made when it is there. The relay's end waits for it.
+pub(in super::super) struct RelayWay {
+    /// Until this is dropped.
+    links: Option<Sender<UnixStream>>,
+    sender: CommandSender,
+}
+
+impl RelayWay {
+    /// The process's end.
+    ///
+    /// # Errors
+    ///
+    /// No descriptor is left.
+    pub(in super::super) fn connect(self) -> Result<UnixStream, ExecError> {
         let (ours, theirs) = UnixStream::pair().map_err(outside)?;
         if let Some(links) = &self.links {
             // It ends after this does.
             let _ = links.send(ours);
         }
-        self.sender.wake();
         Ok(theirs)
+    }
+}
+
+impl Drop for RelayWay {
+    /// The relay looks at what has come, or ends if it waited for this alone.
+    fn drop(&mut self) {
+        self.links = None;
+        self.sender.wake();
     }
 }
 
@@ -241,6 +275,8 @@ impl RelayThread {
                 self.put((what, Then::Flow(query.chain, reply)));
             }
             Command::Flow(_, reply) => drop(reply.send(FlowParts::default())),
+            // Only the switch moves units.
+            Command::Move(_, reply) => drop(reply.send(None)),
             Command::Each(arm, reply) => {
                 let what = self.watch(&arm);
                 self.put((what, Then::Engines(reply)));
@@ -377,7 +413,7 @@ impl RelayThread {
         match (then, reply) {
             (Then::Nothing, _) => {}
             (Then::Engines(to), WireReply::Engines(count)) => drop(to.send(count)),
-            (Then::Counts(to), WireReply::Counts(said)) => {
+            (Then::Counts(to), WireReply::Counts(process, said)) => {
                 let reports = said.into_iter().filter_map(|(chain, said)| {
                     let (number, stage) = self.engines.of_chain(chain)?;
                     Some(PartReport {
@@ -392,6 +428,7 @@ impl RelayThread {
                 };
                 let _ = to.send(ThreadCounts {
                     name,
+                    process,
                     reports: reports.collect(),
                     ..ThreadCounts::default()
                 });

@@ -102,7 +102,7 @@ pub(in super::super) const TENANT: RestartPolicy = RestartPolicy {
 };
 
 /// The cause of a process's death, for people: `of signal 9`.
-pub(in super::super) fn cause(status: &ExitStatus) -> String {
+pub(crate) fn cause(status: &ExitStatus) -> String {
     match (status.signal(), status.code()) {
         (Some(signal), _) => format!("of signal {signal}"),
         (None, Some(code)) => format!("with exit code {code}"),

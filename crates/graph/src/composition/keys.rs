@@ -1,0 +1,248 @@
+//! The keys of compositions: their readers and their JSON Schema.
+
+use serde_json::{Value as Json, json};
+
+use crate::diagnostic::{Report, Span};
+use crate::form::{
+    Choice, Duration, Form as _, Integer, Later, List, Name, OneOrMore, Own, Placed,
+};
+use crate::keys::Keys;
+use crate::script_keys::MOST_RUNTIMES;
+use crate::tree::Node;
+use crate::{form, read};
+
+/// Most hosts of a composition.
+pub(crate) const MOST_HOSTS: usize = 64;
+/// Shortest and longest interval of heartbeats, in ms.
+const HEARTBEATS: core::ops::RangeInclusive<u32> = 1..=10_000;
+
+/// Words for how new flows are given to runtimes.
+const DISPATCH: Choice<&str> = Choice(&[
+    ("round-robin", "round-robin"),
+    ("least-loaded", "least-loaded"),
+    ("hash", "hash"),
+]);
+
+/// A composition before its parts are held against one another.
+#[derive(Default)]
+pub(crate) struct Draft {
+    pub(super) name: Option<String>,
+    pub(super) chain: Option<(String, Span)>,
+    pub(super) templates: Vec<(String, Span)>,
+    pub(super) set: Vec<(String, Span)>,
+    pub(super) hosts: Vec<(DraftHost, Span)>,
+    pub(super) switch: Option<Node>,
+    pub(super) ports: DraftPorts,
+    pub(super) replication: Option<(String, Span)>,
+    pub(super) dispatch: Option<&'static str>,
+    pub(super) heartbeat_ms: Option<u32>,
+}
+
+/// A host.
+#[derive(Default)]
+pub(crate) struct DraftHost {
+    pub(super) name: Option<(String, Span)>,
+    pub(super) runtimes: u32,
+}
+
+/// The ports.
+#[derive(Default)]
+pub(crate) struct DraftPorts {
+    pub(super) inputs: Vec<(String, Span)>,
+    pub(super) outputs: Vec<(String, Span)>,
+}
+
+/// Keys of a composition.
+pub(crate) fn composition_keys() -> Keys<Draft> {
+    let keys = Keys::<Draft>::new("a mapping that begins with `composition: NAME`", "");
+    settings(parts(keys))
+}
+
+/// The keys that must be there.
+fn parts(keys: Keys<Draft>) -> Keys<Draft> {
+    keys.key(
+        "composition",
+        "Name of the cluster, by which `weir get` and others find it.",
+        Name("the name of a composition"),
+        |draft, name| draft.name = Some(name),
+    )
+    .needed("begin with `composition: NAME`")
+    .key(
+        "chain",
+        "Path of the chain file, from the folder of this file.",
+        text("the path of a chain file"),
+        |draft, chain| draft.chain = Some(chain),
+    )
+    .needed("write `chain: FILE`")
+    .key(
+        "hosts",
+        "The hosts, each with its runtimes.",
+        List(
+            "a list of hosts like `{name: alpha, runtimes: 1}`",
+            Placed(host_keys()),
+        ),
+        |draft, hosts| draft.hosts = hosts,
+    )
+    .needed("write `hosts:` with a list like `- {name: alpha, runtimes: 1}`")
+    .key(
+        "switch",
+        "Name of the host that has the switch and the ports.",
+        Later(form::name_schema()),
+        |draft, node| draft.switch = Some(node),
+    )
+    .needed("write `switch: NAME` with the name of a host")
+    .key(
+        "ports",
+        "Where packets come from and go.",
+        port_keys(),
+        |draft, ports| draft.ports = ports,
+    )
+    .needed("write `ports: {in: gen:flows=300,packets=2M}`, say")
+}
+
+/// The keys that may be there.
+fn settings(keys: Keys<Draft>) -> Keys<Draft> {
+    keys.key(
+        "replication",
+        "When a second runtime has a flow's state, as `weir run --replication` takes it.",
+        Placed(Own(replication, replication_schema)),
+        |draft, how| draft.replication = Some(how),
+    )
+    .key(
+        "dispatch",
+        "How new flows are given to runtimes, as `weir run --dispatch` takes it.",
+        DISPATCH,
+        |draft, how| draft.dispatch = Some(how),
+    )
+    .key(
+        "heartbeat",
+        "Interval of heartbeats between hosts, `1ms` to `10s`; `250ms` without it.",
+        Own(heartbeat, || Duration.schema()),
+        |draft, ms| draft.heartbeat_ms = Some(ms),
+    )
+    .key(
+        "set",
+        "Settings of the chain that are overridden, as `weir run --set` takes them.",
+        OneOrMore("settings like `firewall.default=drop`", text("a setting")),
+        |draft, set| draft.set = set,
+    )
+    .key(
+        "templates",
+        "Folders with templates that the chain may name.",
+        OneOrMore("folders", text("a folder")),
+        |draft, folders| draft.templates = folders,
+    )
+}
+
+/// Keys of a host.
+pub(crate) fn host_keys() -> Keys<DraftHost> {
+    Keys::<DraftHost>::new("a host like `{name: alpha, runtimes: 1}`", "")
+        .key(
+            "name",
+            "Name of the host.",
+            Placed(Name("the name of a host")),
+            |host, name| host.name = Some(name),
+        )
+        .needed("give the host a name: `name: alpha`")
+        .key(
+            "runtimes",
+            "Runtimes on it; none without it.",
+            Integer(0..=u64::from(MOST_RUNTIMES)),
+            |host, n| host.runtimes = n as u32,
+        )
+}
+
+/// Keys of `ports:`.
+pub(crate) fn port_keys() -> Keys<DraftPorts> {
+    Keys::<DraftPorts>::new("a mapping like `{in: gen, out: out.pcap}`", "")
+        .key(
+            "in",
+            "Ports that packets come in by, as `weir run --in` takes them.",
+            OneOrMore("ports", port()),
+            |ports, inputs| ports.inputs = inputs,
+        )
+        .needed("say where packets come from: `in: gen:flows=300,packets=2M`, say")
+        .key(
+            "out",
+            "Ports that packets leave by; nowhere without it.",
+            OneOrMore("ports", port()),
+            |ports, outputs| ports.outputs = outputs,
+        )
+}
+
+/// Text with its place; `what` is for errors.
+fn text(what: &'static str) -> Placed<Words> {
+    Placed(Words(what))
+}
+
+/// Text that is not empty; the word says of what, for errors.
+pub(crate) struct Words(&'static str);
+
+impl form::Form for Words {
+    type Value = String;
+
+    fn read(&self, node: &Node, report: &mut Report<'_>) -> Option<String> {
+        let text = read::word(node, self.0, report)?.trim();
+        if text.is_empty() {
+            report.error(node.span, format!("expected {}, found nothing", self.0));
+            return None;
+        }
+        Some(text.to_owned())
+    }
+
+    fn schema(&self) -> Json {
+        json!({"type": "string", "minLength": 1})
+    }
+}
+
+/// A port, as the command line takes it.
+fn port() -> Placed<Own<String>> {
+    fn read(node: &Node, report: &mut Report<'_>) -> Option<String> {
+        match node.is_null() {
+            // To YAML it is nothing; as a port it is a word.
+            true if node.text() == Some("null") => Some("null".to_owned()),
+            _ => form::Form::read(&Words("a port"), node, report),
+        }
+    }
+    let schema = || json!({"anyOf": [{"type": "string", "minLength": 1}, {"type": "null"}]});
+    Placed(Own(read, schema))
+}
+
+/// The protocol reads it.
+fn replication(node: &Node, report: &mut Report<'_>) -> Option<String> {
+    read::word(node, "`none`, `each-burst` or `every-N`", report).map(str::to_owned)
+}
+
+fn replication_schema() -> Json {
+    json!({"type": "string", "pattern": "^(none|each-burst|every-[0-9]+)$"})
+}
+
+fn heartbeat(node: &Node, report: &mut Report<'_>) -> Option<u32> {
+    let ms = Duration.read(node, report)?;
+    if !HEARTBEATS.contains(&ms) {
+        report.error(
+            node.span,
+            "an interval of heartbeats is from `1ms` to `10s`",
+        );
+        return None;
+    }
+    Some(ms)
+}
+
+/// JSON Schema (draft 2020-12) of a composition for `weir up`.
+///
+/// Rules between values (each host has a name of its own, `switch` names one) can't be written in a
+/// schema, nor what only the drivers know of ports.
+pub fn composition_schema() -> Json {
+    let mut schema = json!({
+        "$schema": "https://json-schema.org/draft/2020-12/schema",
+        "title": "weir composition",
+        "description": "A whole cluster, which `weir up FILE` runs.",
+        "$defs": {"weir-name": form::name_schema()},
+    });
+    if let (Json::Object(whole), Json::Object(keys)) = (&mut schema, composition_keys().schema()) {
+        whole.extend(keys);
+    }
+    schema["properties"]["hosts"]["maxItems"] = json!(MOST_HOSTS);
+    schema
+}

@@ -1,0 +1,141 @@
+//! Compositions that are right, and what is said of those that are not.
+
+use weir_graph::{Composition, Diagnostic, is_composition, load_composition, render};
+
+const WHOLE: &str = "\
+composition: edge
+chain: webedge.yaml
+hosts:
+  - {name: alpha, runtimes: 1}
+  - {name: beta, runtimes: 2}
+switch: alpha
+ports:
+  in: [gen:packets=10, lan=x.pcap]
+  out: null
+replication: each-burst
+heartbeat: 250ms
+set: [firewall.default=drop]
+";
+
+fn read(text: &str) -> Result<Composition, Vec<Diagnostic>> {
+    load_composition("cluster.yaml", text)
+}
+
+#[test]
+fn a_composition_is_read_as_it_is_meant() {
+    let read = read(WHOLE).unwrap_or_else(|errors| panic!("{}", render(&errors)));
+    assert_eq!(
+        (
+            read.name.as_str(),
+            read.chain.value.as_str(),
+            read.switch.as_str()
+        ),
+        ("edge", "webedge.yaml", "alpha")
+    );
+    let hosts = read
+        .hosts
+        .iter()
+        .map(|host| (host.name.as_str(), host.runtimes));
+    assert_eq!(hosts.collect::<Vec<_>>(), [("alpha", 1), ("beta", 2)]);
+    assert_eq!(read.runtimes(), 3);
+    let ports = |ports: &[weir_graph::Placed<String>]| -> Vec<String> {
+        ports.iter().map(|port| port.value.clone()).collect()
+    };
+    assert_eq!(ports(&read.inputs), ["gen:packets=10", "lan=x.pcap"]);
+    assert_eq!(ports(&read.outputs), ["null"]);
+    assert_eq!(read.replication.as_ref().unwrap().value, "each-burst");
+    assert_eq!((read.heartbeat_ms, read.dispatch), (Some(250), None));
+    assert_eq!(read.set[0].path, "firewall.default");
+    // What a driver finds wrong is told at the value.
+    let fault = read.fault(&read.inputs[1], "no such port", Some("write another"));
+    assert_eq!((fault.line, fault.column, fault.length), (8, 24, 10));
+    assert!(
+        fault
+            .to_string()
+            .starts_with("cluster.yaml:8:24: error: no such port")
+    );
+}
+
+#[test]
+fn a_composition_is_told_from_a_chain_file() {
+    assert!(is_composition(WHOLE));
+    assert!(is_composition("\u{feff}composition: x"));
+    for other in [
+        "chain: c\nnfs: [monitor]\n",
+        "",
+        "- composition: x",
+        "composition: [",
+        "x",
+    ] {
+        assert!(!is_composition(other), "{other}");
+    }
+}
+
+#[test]
+fn all_that_is_wrong_is_told_at_once() {
+    let text = WHOLE
+        .replace("name: beta", "name: alpha")
+        .replace("switch: alpha", "switch: gamma")
+        .replace("250ms", "never")
+        .replace("firewall.default=drop", "firewall");
+    let errors = read(&text).unwrap_err();
+    let told: Vec<(usize, &str)> = (errors.iter())
+        .map(|error| (error.line, error.message.as_str()))
+        .collect();
+    assert_eq!(
+        told,
+        [
+            (5, "there is a host `alpha` above"),
+            (6, "there is no host `gamma`"),
+            (11, "an interval of heartbeats is from `1ms` to `10s`"),
+            (
+                12,
+                "`firewall` is no setting: write one like `firewall.default=drop`"
+            ),
+        ]
+    );
+    assert!(errors.iter().take(2).all(|error| error.help.is_some()));
+}
+
+#[test]
+fn bounds_are_told() {
+    let of = |hosts: String| {
+        let text = format!(
+            "composition: c\nchain: c.yaml\nhosts: [{hosts}]\nswitch: h0\nports: {{in: gen}}\n"
+        );
+        read(&text).map_err(|errors| errors.last().unwrap().message.clone())
+    };
+    let hosts = |count: usize, runtimes: u32| {
+        let each = (0..count).map(|n| format!("{{name: h{n}, runtimes: {runtimes}}}"));
+        of(each.collect::<Vec<_>>().join(", "))
+    };
+    assert_eq!(hosts(64, 1).unwrap().runtimes(), 64);
+    assert_eq!(
+        hosts(65, 0).unwrap_err(),
+        "a composition has at most 64 hosts"
+    );
+    assert_eq!(hosts(1, 0).unwrap_err(), "no host has a runtime");
+    let most = "that makes 66 runtimes: a cluster has at most 64";
+    assert_eq!(hosts(2, 33).unwrap_err(), most);
+    assert_eq!(read("").unwrap_err()[0].message, "the file is empty");
+}
+
+/// Cut anywhere, or with another octet anywhere, it is read or refused at a line that it has.
+#[test]
+fn no_composition_panics() {
+    let lines = WHOLE.lines().count() + 1;
+    let look = |text: &str| {
+        let _ = is_composition(text);
+        for error in read(text).err().into_iter().flatten() {
+            assert!((1..=lines + 1).contains(&error.line), "{error}");
+        }
+    };
+    for at in 0..WHOLE.len() {
+        look(&WHOLE[..at]);
+        for other in [
+            "{", "}", "[", "]", ":", ",", "-", "\n", "\"", "&a ", "*a", "é", "\0",
+        ] {
+            look(&format!("{}{other}{}", &WHOLE[..at], &WHOLE[at + 1..]));
+        }
+    }
+}

@@ -1,0 +1,49 @@
+//! `weir up`: a whole cluster on one machine.
+
+use std::path::PathBuf;
+
+use clap::Args as ClapArgs;
+
+use super::format::Format;
+use super::seconds::seconds;
+
+#[derive(Clone, Debug, ClapArgs)]
+#[command(after_help = "\
+Each host of the composition is a process (`weir agent`) with an address of its own on the loopback;
+the switch and the ports, and the runtimes of the switch's host, are in this process. A key is made
+up for each run. An agent or a runtime that dies gets a successor; all processes end with this one.
+It takes no privileges, but for ports that are interfaces.
+
+Examples:
+  weir check examples/cluster.yaml
+  weir up examples/cluster.yaml
+  weir get runtimes")]
+pub(crate) struct Up {
+    /// Composition: a cluster in a file (docs/hosts.md)
+    pub(crate) composition: PathBuf,
+    /// Append events as JSON lines to a file, as `weir run` does
+    #[arg(long, value_name = "TARGET")]
+    pub(crate) events: Option<PathBuf>,
+    /// With interfaces: end after so many seconds
+    #[arg(long = "for", value_name = "SECONDS", value_parser = seconds)]
+    pub(crate) duration: Option<std::time::Duration>,
+    /// Seed of hashes and random numbers; a random one without it
+    #[arg(long)]
+    pub(crate) seed: Option<u64>,
+    /// Name of this instance, by which `weir get` and others find it; the composition's
+    /// without it
+    #[arg(long)]
+    pub(crate) name: Option<String>,
+    /// Path of the control socket, or `none`; without it the socket has the instance's name
+    #[arg(long, value_name = "PATH", conflicts_with = "name")]
+    pub(crate) control: Option<PathBuf>,
+    /// Address on which Prometheus finds metrics, as 127.0.0.1:9100; none without it
+    #[arg(long, value_name = "ADDRESS")]
+    pub(crate) metrics: Option<std::net::SocketAddr>,
+    /// How the summary is printed
+    #[arg(long, value_enum, default_value_t)]
+    pub(crate) output: Format,
+    /// No progress on standard error
+    #[arg(long, short)]
+    pub(crate) quiet: bool,
+}

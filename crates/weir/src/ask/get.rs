@@ -1,0 +1,301 @@
+//! `weir get`: runtimes, hosts, replicas and moves of a cluster, as tables or JSON.
+
+use serde_json::{Value, json};
+use weir_api::v1;
+
+use crate::args::{Format, Get, GetWhat};
+use crate::exit::{Exit, Failure, Outcome};
+use crate::output;
+use crate::output::thousands;
+
+/// The state of a cluster.
+struct Seen {
+    stats: v1::GetStatsResponse,
+    hosts: Vec<v1::Host>,
+}
+
+pub(crate) fn get(args: &Get) -> Outcome {
+    let seen = super::ask(args.instance.as_deref(), async |mut client| {
+        let failure = |status| super::failure(&status);
+        let stats = client.get_stats(v1::GetStatsRequest {}).await;
+        let stats = stats.map_err(failure)?.into_inner();
+        let hosts = client.list_hosts(v1::ListHostsRequest {}).await;
+        let hosts = hosts.map_err(failure)?.into_inner().hosts;
+        Ok(Seen { stats, hosts })
+    })?;
+    if seen.stats.switches.is_empty() {
+        return Err(Failure::outside(
+            "this instance has no runtimes behind a switch: `weir up` and `weir run --runtimes` have",
+        ));
+    }
+    let (json, table) = match args.what {
+        GetWhat::Runtimes => runtimes(&seen),
+        GetWhat::Hosts => hosts(&seen),
+        GetWhat::Replicas => replicas(&seen),
+        GetWhat::Moves => moves(&seen),
+    };
+    match args.output {
+        Format::Json => output::json(&json)?,
+        Format::Text => output::line(&text(&table))?,
+    }
+    Ok(Exit::Done)
+}
+
+/// Lines of a table, its head first. Numbers are to the right.
+type Table = Vec<Vec<String>>;
+
+fn row<const N: usize>(words: [&str; N]) -> Vec<String> {
+    words.map(str::to_owned).into()
+}
+
+fn text(table: &Table) -> String {
+    let columns = table.first().map_or(0, Vec::len);
+    let width = |column: usize| {
+        let cells = table.iter().filter_map(|row| row.get(column));
+        cells.map(|cell| cell.chars().count()).max().unwrap_or(0)
+    };
+    let widths: Vec<usize> = (0..columns).map(width).collect();
+    // A column of numbers begins with one.
+    let is_number = |column: usize| {
+        let cell = table.get(1).and_then(|row| row.get(column));
+        cell.is_some_and(|cell| cell.starts_with(|c: char| c.is_ascii_digit()))
+    };
+    let mut text = String::new();
+    for row in table {
+        let cells = row.iter().zip(&widths).enumerate();
+        let cells = cells.map(|(column, (cell, width))| match is_number(column) {
+            true => format!("{cell:>width$}"),
+            false => format!("{cell:<width$}"),
+        });
+        let line = cells.collect::<Vec<_>>().join("  ");
+        text.push_str(line.trim_end());
+        text.push('\n');
+    }
+    text
+}
+
+/// `3.2s`, `5m12s`.
+fn age(ns: u64) -> String {
+    let seconds = ns / 1_000_000_000;
+    match seconds {
+        0..60 => format!("{:.1}s", ns as f64 / 1e9),
+        60..3_600 => format!("{}m{}s", seconds / 60, seconds % 60),
+        _ => format!("{}h{}m", seconds / 3_600, seconds / 60 % 60),
+    }
+}
+
+/// A process's number, `-` where there is none.
+fn process(number: u32) -> String {
+    match number {
+        0 => "-".to_owned(),
+        number => number.to_string(),
+    }
+}
+
+fn known(process: u32) -> Option<u32> {
+    (process > 0).then_some(process)
+}
+
+fn runtimes(seen: &Seen) -> (Value, Table) {
+    let mut table = vec![row([
+        "PLACE",
+        "RUNTIME",
+        "HOST",
+        "SITE",
+        "PROCESS",
+        "STATE",
+        "UNITS",
+        "REPLICAS",
+        "UNPROTECTED",
+        "DIED",
+        "SINCE",
+    ])];
+    let mut all = Vec::new();
+    for place in &seen.stats.runtimes {
+        all.push(json!({
+            "place": place.place,
+            "runtime": place.id,
+            "host": place.host,
+            "site": place.site,
+            "process": known(place.process),
+            "state": place.state,
+            "units": place.owns,
+            "replicas": place.replicas,
+            "unprotected": place.unprotected,
+            "died": place.deaths,
+            "since_s": place.since_ns as f64 / 1e9,
+        }));
+        table.push(vec![
+            place.place.to_string(),
+            place.id.to_string(),
+            place.host.clone(),
+            place.site.clone(),
+            process(place.process),
+            place.state.clone(),
+            thousands(place.owns),
+            thousands(place.replicas),
+            thousands(place.unprotected),
+            thousands(place.deaths),
+            age(place.since_ns),
+        ]);
+    }
+    (all.into(), table)
+}
+
+fn hosts(seen: &Seen) -> (Value, Table) {
+    let mut table = vec![row([
+        "HOST", "AGENT", "PROCESS", "STATE", "RUNTIMES", "UNITS", "REPLICAS", "DIED", "SINCE",
+    ])];
+    let mut all = Vec::new();
+    for host in &seen.hosts {
+        let here = || (seen.stats.runtimes.iter()).filter(|place| place.host == host.name);
+        let ready = here().filter(|place| place.state == "ready").count() as u64;
+        let units: u64 = here().map(|place| place.owns).sum();
+        let replicas: u64 = here().map(|place| place.replicas).sum();
+        let agent = Some(&host.agent).filter(|agent| !agent.is_empty());
+        all.push(json!({
+            "host": host.name,
+            "agent": agent,
+            "process": known(host.process),
+            "state": host.state,
+            "runtimes": here().count(),
+            "runtimes_ready": ready,
+            "units": units,
+            "replicas": replicas,
+            "died": host.deaths,
+            "since_s": host.since_ns as f64 / 1e9,
+        }));
+        table.push(vec![
+            host.name.clone(),
+            agent.map_or("-", String::as_str).to_owned(),
+            process(host.process),
+            host.state.clone(),
+            format!("{ready}/{}", here().count()),
+            thousands(units),
+            thousands(replicas),
+            thousands(host.deaths),
+            age(host.since_ns),
+        ]);
+    }
+    (all.into(), table)
+}
+
+fn replicas(seen: &Seen) -> (Value, Table) {
+    let mut table = vec![row([
+        "SCOPE",
+        "HOST",
+        "REPLICATION",
+        "UNITS",
+        "REPLICAS",
+        "UNPROTECTED",
+        "LOST",
+    ])];
+    let stats = &seen.stats;
+    let mut chains = Vec::new();
+    for switch in &stats.switches {
+        chains.push(json!({
+            "chain": switch.chain,
+            "replication": switch.replication,
+            "units": switch.units,
+            "unprotected": switch.unprotected,
+            "lost": switch.lost,
+        }));
+        table.push(vec![
+            format!("chain {}", switch.chain),
+            "-".to_owned(),
+            switch.replication.clone(),
+            thousands(switch.units),
+            "-".to_owned(),
+            thousands(switch.unprotected),
+            thousands(switch.lost),
+        ]);
+    }
+    let mut runtimes = Vec::new();
+    for place in &stats.runtimes {
+        runtimes.push(json!({
+            "runtime": place.id,
+            "host": place.host,
+            "state": place.state,
+            "units": place.owns,
+            "replicas": place.replicas,
+            "unprotected": place.unprotected,
+        }));
+        table.push(vec![
+            format!("runtime {}", place.id),
+            place.host.clone(),
+            "-".to_owned(),
+            thousands(place.owns),
+            thousands(place.replicas),
+            thousands(place.unprotected),
+            "-".to_owned(),
+        ]);
+    }
+    (json!({"chains": chains, "runtimes": runtimes}), table)
+}
+
+fn moves(seen: &Seen) -> (Value, Table) {
+    let mut table = vec![row([
+        "CHAIN",
+        "UNDER WAY",
+        "QUEUED",
+        "MOVED",
+        "FAILED",
+        "RESUMED",
+        "LOST",
+        "P50",
+        "P99",
+        "MAX",
+    ])];
+    let mut all = Vec::new();
+    let ms = |ns: u64| ns as f64 / 1e6;
+    for switch in &seen.stats.switches {
+        all.push(json!({
+            "chain": switch.chain,
+            "under_way": switch.unsettled,
+            "queued": switch.queued,
+            "moved": switch.moved,
+            "failed": switch.move_failed,
+            "resumed": switch.resumed,
+            "lost": switch.lost,
+            "p50_ms": ms(switch.move_p50_ns),
+            "p99_ms": ms(switch.move_p99_ns),
+            "max_ms": ms(switch.move_max_ns),
+        }));
+        let took = |ns| format!("{:.3} ms", ms(ns));
+        table.push(vec![
+            switch.chain.clone(),
+            thousands(switch.unsettled),
+            thousands(switch.queued),
+            thousands(switch.moved),
+            thousands(switch.move_failed),
+            thousands(switch.resumed),
+            thousands(switch.lost),
+            took(switch.move_p50_ns),
+            took(switch.move_p99_ns),
+            took(switch.move_max_ns),
+        ]);
+    }
+    (all.into(), table)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn columns_are_as_wide_as_their_widest_cell() {
+        let table = vec![
+            row(["HOST", "UNITS", "AGENT"]),
+            row(["alpha", "5", "-"]),
+            row(["b", "1,234", "127.0.0.2:9"]),
+        ];
+        let lines = "HOST   UNITS  AGENT\nalpha      5  -\nb      1,234  127.0.0.2:9\n";
+        assert_eq!(text(&table), lines);
+    }
+
+    #[test]
+    fn ages_are_short() {
+        let ages = [3_200_000_000, 312_000_000_000, 7_500_000_000_000].map(age);
+        assert_eq!(ages, ["3.2s", "5m12s", "2h5m"]);
+    }
+}

@@ -1,0 +1,227 @@
+//! A composition that was read, with all that it names, and checked before anything starts.
+
+use std::path::{Path, PathBuf};
+
+use clap::Parser as _;
+use weir_graph::{ChainFile, Composition, Diagnostic, Placed};
+use weir_io::port::PortSpec;
+use weir_nf::host::Kind;
+use weir_protocol::settings::Replication;
+
+use crate::args::{Args, Command, Run};
+use crate::chains;
+use crate::exit::Failure;
+use crate::say::say;
+
+use super::super::plan;
+use super::super::ports::{Also, Ports};
+
+/// Interval of heartbeats where the composition says nothing: hosts that share a machine wait for its
+/// processors, too, and silence of a busy one is no death.
+const HEARTBEAT_MS: u32 = 250;
+
+/// A composition, its chains, and the run that it is.
+pub(crate) struct Composed {
+    pub(crate) composition: Composition,
+    pub(crate) file: ChainFile,
+    /// Without hosts: these have addresses when they are started.
+    pub(super) run: Run,
+}
+
+/// Reads a composition and all that it names, and checks it whole; warnings are printed.
+///
+/// # Errors
+///
+/// Everything that is wrong with it, by line.
+pub(crate) fn load(path: &Path, seed: u64, kinds: &[Kind]) -> Result<Composed, Failure> {
+    let composition = chains::load_composition(path)?;
+    let folder = path.parent().unwrap_or(Path::new(""));
+    let chain = folder.join(&composition.chain.value);
+    if !chain.is_file() {
+        let message = format!("there is no chain file {}", chain.display());
+        let help = "paths are from the folder of this file";
+        return Err(wrong(&[composition.fault(
+            &composition.chain,
+            &message,
+            Some(help),
+        )]));
+    }
+    let mut faults = Vec::new();
+    let (inputs, outputs) = (&composition.inputs, &composition.outputs);
+    let run = words(&composition, folder, &chain)
+        .map_err(|message| composition.fault(&composition.chain, &message, None));
+    let run = run.map_err(|fault| wrong(&[fault]))?;
+    for templates in &composition.templates {
+        if !folder.join(&templates.value).is_dir() {
+            let message = format!("there is no folder {}", templates.value);
+            faults.push(composition.fault(templates, &message, None));
+        }
+    }
+    replication(&composition, &mut faults);
+    if !faults.is_empty() {
+        return Err(wrong(&faults));
+    }
+    let file = chains::load(&chain, &run.templates, &run.set, seed, kinds)?;
+    for (port, is_input) in
+        (inputs.iter().map(|port| (port, true))).chain(outputs.iter().map(|port| (port, false)))
+    {
+        faults.extend(port_fault(
+            &composition,
+            folder,
+            &run,
+            &file,
+            port,
+            is_input,
+        ));
+    }
+    if faults.is_empty() {
+        faults.extend(whole_fault(&composition, &run, &file));
+    }
+    match faults.is_empty() {
+        true => Ok(Composed {
+            composition,
+            file,
+            run,
+        }),
+        false => Err(wrong(&faults)),
+    }
+}
+
+fn wrong(faults: &[Diagnostic]) -> Failure {
+    let mut faults = faults.to_vec();
+    faults.sort_by_key(|fault| (fault.line, fault.column));
+    Failure::chain(weir_graph::render(&faults))
+}
+
+/// The run as `weir run` takes it.
+fn words(composition: &Composition, folder: &Path, chain: &Path) -> Result<Run, String> {
+    let mut words: Vec<PathBuf> = vec!["weir".into(), "run".into(), chain.into()];
+    let ports = [
+        ("--in", &composition.inputs),
+        ("--out", &composition.outputs),
+    ];
+    for (option, ports) in ports {
+        for port in ports {
+            words.push(format!("{option}={}", in_folder(folder, &port.value)).into());
+        }
+    }
+    words.push(format!("--runtimes={}", composition.runtimes()).into());
+    let args = Args::try_parse_from(words.into_iter().map(PathBuf::into_os_string));
+    let Ok(Args {
+        command: Command::Run(run),
+    }) = args
+    else {
+        return Err("the composition makes no run".to_owned());
+    };
+    let replication = composition.replication.as_ref();
+    let dispatch = composition.dispatch;
+    Ok(Run {
+        set: composition.set.clone(),
+        templates: (composition.templates.iter())
+            .map(|templates| folder.join(&templates.value))
+            .collect(),
+        replication: replication.and_then(|how| how.value.parse().ok()),
+        dispatch: dispatch
+            .and_then(|how| clap::ValueEnum::from_str(how, false).ok())
+            .unwrap_or(run.dispatch),
+        heartbeat: u64::from(composition.heartbeat_ms.unwrap_or(HEARTBEAT_MS)),
+        ..*run
+    })
+}
+
+/// A port whose path is from the folder.
+fn in_folder(folder: &Path, text: &str) -> String {
+    let Ok((_, spec)) = PortSpec::parse(text) else {
+        return text.to_owned();
+    };
+    let port = match &spec {
+        PortSpec::Emulated(_, behind) => behind,
+        port => port,
+    };
+    let PortSpec::Capture(path) = port else {
+        return text.to_owned();
+    };
+    let named = path.to_str().and_then(|path| text.strip_suffix(path));
+    match named {
+        Some(before) if path.as_os_str() != "-" => {
+            format!("{before}{}", folder.join(path).display())
+        }
+        _ => text.to_owned(),
+    }
+}
+
+/// What is wrong with the replication; odd but possible is a warning.
+fn replication(composition: &Composition, faults: &mut Vec<Diagnostic>) {
+    let Some(how) = &composition.replication else {
+        return;
+    };
+    match how.value.parse() {
+        Err(why) => {
+            let message = format!("`{}` is no replication", how.value);
+            faults.push(composition.fault(how, &message, Some(&why)));
+        }
+        Ok(Replication::None) => {}
+        Ok(_) if composition.runtimes() < 2 => faults.push(composition.fault(
+            how,
+            "a replica needs a second runtime",
+            Some("give a host one more: `runtimes: 2`"),
+        )),
+        Ok(_) => {
+            let with = composition.hosts.iter().filter(|host| host.runtimes > 0);
+            if with.count() < 2 {
+                let warning = composition.warning(
+                    how,
+                    "all runtimes are on one host: its death takes the replicas along",
+                    Some("give another host runtimes"),
+                );
+                say(weir_graph::render(&[warning]).trim_end());
+            }
+        }
+    }
+}
+
+/// What is wrong with a port by itself.
+fn port_fault(
+    composition: &Composition,
+    folder: &Path,
+    run: &Run,
+    file: &ChainFile,
+    port: &Placed<String>,
+    is_input: bool,
+) -> Option<Diagnostic> {
+    let one = [in_folder(folder, &port.value)];
+    let also = Also {
+        chain: &run.chain,
+        script: None,
+        events: None,
+    };
+    let read = match is_input {
+        true => Ports::parse(&one, &[], file, also),
+        false => Ports::parse(&[], &one, file, also),
+    };
+    let why = match read {
+        Err(why) => why,
+        Ok(ports) if file.network.fails_open() && ports.are_live() => {
+            let help = "run it with `weir run`, or without `on-failure: open`";
+            let message = "a bump that fails open (`on-failure: open`) can't be in a cluster";
+            return Some(composition.fault(port, message, Some(help)));
+        }
+        Ok(_) => return None,
+    };
+    Some(composition.fault(port, why.why(), None))
+}
+
+/// What is wrong with the ports together, or with chains behind a switch.
+fn whole_fault(composition: &Composition, run: &Run, file: &ChainFile) -> Option<Diagnostic> {
+    let also = Also {
+        chain: &run.chain,
+        script: None,
+        events: None,
+    };
+    if let Err(why) = Ports::parse(&run.input, &run.out, file, also) {
+        let last = composition.outputs.last().or(composition.inputs.last())?;
+        return Some(composition.fault(last, why.why(), None));
+    }
+    let why = plan::plans(run, file).err()?;
+    Some(composition.fault(&composition.chain, why.why(), None))
+}

@@ -1,0 +1,427 @@
+//! `weir up` and `weir get`: a cluster of real processes on this machine, from one file.
+
+#[path = "support/long.rs"]
+mod long;
+#[path = "support/process.rs"]
+mod process;
+mod support;
+
+use std::collections::BTreeSet;
+use std::path::Path;
+
+use long::{Long, findings};
+use process::{children, signal, wait_for};
+use rustix::process::Signal;
+use serde_json::Value;
+use support::{Folder, example, nothing_is_lost, number, run};
+
+const CHAIN: &str = "webedge.yaml";
+const HOSTS: &str = "  - {name: alpha, runtimes: 1}\n  - {name: beta, runtimes: 1}\n  \
+                     - {name: gamma, runtimes: 1}";
+/// Heartbeats tell of long silence only: this machine may have a lot to do.
+const REPLICATED: &str = "replication: each-burst\nheartbeat: 250ms";
+
+/// What `weir get` says, once it is answered: a machine with a lot to do may be too late.
+#[track_caller]
+fn get(what: &str, socket: &str) -> Value {
+    wait_for(what, || {
+        let ran = run(["get", what, socket, "--output", "json"]);
+        assert!(
+            ran.code == 0 || ran.err.contains("in time"),
+            "{what}: {}",
+            ran.err
+        );
+        (ran.code == 0).then(|| ran.json())
+    })
+}
+
+/// Numbers of the processes in the rows of `weir get` that `of` picks.
+fn processes(rows: &Value, of: impl Fn(&Value) -> bool) -> Vec<u32> {
+    let rows = rows.as_array().unwrap().iter().filter(|row| of(row));
+    let numbers = rows.filter_map(|row| row["process"].as_u64());
+    numbers.map(|number| number as u32).collect()
+}
+
+/// A process and all that it has started, those that they have started, and so on.
+fn family(of: u32) -> BTreeSet<u32> {
+    let mut all = BTreeSet::from([of]);
+    for child in children(of) {
+        all.extend(family(child));
+    }
+    all
+}
+
+fn exists(process: u32) -> bool {
+    // One that has ended and was not waited for has no command line.
+    let line = std::fs::read(format!("/proc/{process}/cmdline"));
+    line.is_ok_and(|line| !line.is_empty())
+}
+
+#[track_caller]
+fn are_gone(all: &BTreeSet<u32>) {
+    for process in all {
+        wait_for("the end of a process", || (!exists(*process)).then_some(()));
+    }
+}
+
+#[track_caller]
+fn same_packets(plain: &support::compare::Run, run: &support::compare::Run) {
+    for field in ["packets_in", "packets_out", "bytes_out", "emitted", "held"] {
+        assert_eq!(plain.summary[field], run.summary[field], "{field}");
+    }
+    nothing_is_lost(&run.summary);
+    assert!(plain.out == run.out, "packets of flows differ");
+    assert!(findings(plain) == findings(run), "other events");
+}
+
+/// Two runtimes on a host that is no switch's, and none on the switch's.
+#[test]
+fn a_cluster_from_one_file_does_what_one_thread_does() {
+    let hosts = "  - {name: alpha}\n  - {name: beta, runtimes: 2}\n  - {name: gamma, runtimes: 1}";
+    for (chain, more) in [("http.yaml", ""), (CHAIN, "replication: every-8")] {
+        let plain = Long::start(chain, "40k", &[]).ended();
+        let mut cluster = Long::up(chain, "40k", hosts, &format!("{more}\ndispatch: hash"));
+        let up = cluster.child().id();
+        let mut all = BTreeSet::new();
+        while cluster.child().try_wait().unwrap().is_none() {
+            all.extend(family(up));
+        }
+        let cluster = cluster.ended();
+        same_packets(&plain, &cluster);
+        assert_eq!(cluster.summary["runtimes"].as_array().unwrap().len(), 3);
+        assert!(all.len() >= 3, "{all:?}");
+        are_gone(&all);
+    }
+}
+
+/// Agents and processes of runtimes are killed in turn, whenever all is protected again: all
+/// packets come out, in order, as one thread puts them out.
+#[test]
+fn agents_and_runtimes_may_be_killed() {
+    let plain = Long::start(CHAIN, "1M", &[]).ended();
+    let mut cluster = Long::up(CHAIN, "1M", HOSTS, REPLICATED);
+    let (up, socket) = (cluster.child().id(), cluster.socket());
+    let mut killed = [0, 0];
+    let mut all = BTreeSet::new();
+    let mut before = None;
+    while cluster.child().try_wait().unwrap().is_none() {
+        all.extend(family(up));
+        let noticed = cluster.whole();
+        if killed.iter().sum::<u64>() == 6 || noticed.is_none() || noticed <= before {
+            std::thread::sleep(std::time::Duration::from_millis(10));
+            continue;
+        }
+        let kind = usize::from(killed[0] > killed[1]);
+        let listed = run([
+            "get",
+            ["runtimes", "hosts"][kind],
+            &socket,
+            "--output",
+            "json",
+        ]);
+        // It may be over since.
+        if listed.code != 0 {
+            continue;
+        }
+        let elsewhere = |row: &Value| match kind {
+            0 => row["site"] == "agent",
+            _ => row["agent"].is_string() && row["state"] == "ready",
+        };
+        let found = processes(&listed.json(), elsewhere);
+        if let Some(victim) = found.get(killed[kind] as usize % found.len().max(1)) {
+            assert!(all.contains(victim), "{victim} is none of {all:?}");
+            signal(*victim, Signal::KILL);
+            killed[kind] += 1;
+            before = noticed;
+        }
+    }
+    let cluster = cluster.ended();
+    assert!(killed[0] > 0 && killed[1] > 0, "{killed:?} were killed");
+    assert!(number(&cluster.summary, "/switch/suspected") > 0);
+    same_packets(&plain, &cluster);
+    are_gone(&all);
+}
+
+/// However the cluster's own process ends, none of the others is left.
+#[test]
+fn nothing_outlives_it() {
+    for how in [Signal::INT, Signal::TERM, Signal::KILL] {
+        let mut cluster = Long::up(CHAIN, "50M", HOSTS, REPLICATED);
+        wait_for("three runtimes", || cluster.whole());
+        let up = cluster.child().id();
+        let all = family(up);
+        // Two agents, and a runtime of each.
+        assert_eq!(all.len(), 5, "{all:?}");
+        signal(up, how);
+        cluster.child().wait().unwrap();
+        are_gone(&all);
+    }
+}
+
+#[test]
+fn what_runs_where_is_listed() {
+    let mut cluster = Long::up(CHAIN, "50M", HOSTS, REPLICATED);
+    wait_for("protection", || cluster.whole());
+    let (up, socket) = (cluster.child().id(), cluster.socket());
+    let runtimes = wait_for("units on each", || {
+        let all = get("runtimes", &socket);
+        let rows = all.as_array().unwrap();
+        // A runtime that is ready just now tells its process with the next answer.
+        let busy = |row: &Value| {
+            let holds = number(row, "/units") > 0 && number(row, "/replicas") > 0;
+            holds && row["process"].is_u64()
+        };
+        rows.iter().all(busy).then_some(all)
+    });
+    let rows = runtimes.as_array().unwrap();
+    let column = |rows: &[Value], name: &str| -> Vec<Value> {
+        rows.iter().map(|row| row[name].clone()).collect()
+    };
+    assert_eq!(column(rows, "host"), ["alpha", "beta", "gamma"]);
+    assert_eq!(column(rows, "site"), ["thread", "agent", "agent"]);
+    assert_eq!(column(rows, "state"), ["ready", "ready", "ready"]);
+    let all = family(up);
+    let found = processes(&runtimes, |_| true);
+    assert_eq!(found.len(), 3, "{runtimes}");
+    assert!(
+        found.iter().all(|process| all.contains(process)),
+        "{found:?} {all:?}"
+    );
+
+    let hosts = get("hosts", &socket);
+    let rows = hosts.as_array().unwrap();
+    assert_eq!(column(rows, "host"), ["alpha", "beta", "gamma"]);
+    assert_eq!(column(rows, "state"), ["ready", "ready", "ready"]);
+    assert_eq!(column(rows, "runtimes_ready"), [1, 1, 1]);
+    let agents = processes(&hosts, |row| row["agent"].is_string());
+    assert!(
+        agents.iter().all(|agent| children(up).contains(agent)),
+        "{hosts}"
+    );
+
+    let replicas = get("replicas", &socket);
+    assert_eq!(replicas["chains"][0]["replication"], "each-burst");
+    assert_eq!(replicas["runtimes"].as_array().unwrap().len(), 3);
+    let moves = get("moves", &socket);
+    assert_eq!(moves[0]["chain"], "webedge");
+    assert_eq!(moves[0]["lost"], 0);
+
+    // A host that dies is seen as such, and its successor.
+    signal(agents[0], Signal::KILL);
+    let successor = wait_for("a successor", || {
+        let hosts = get("hosts", &socket);
+        let beta = &hosts[1];
+        let back = beta["state"] == "ready" && beta["died"] == 1;
+        back.then(|| processes(&hosts, |row| row["host"] == "beta"))
+    });
+    assert_ne!(successor, [agents[0]]);
+    wait_for("its runtime", || {
+        let runtimes = get("runtimes", &socket);
+        (runtimes[1]["state"] == "ready" && runtimes[1]["died"] != 0).then_some(())
+    });
+    let moves = get("moves", &socket);
+    assert!(number(&moves[0], "/resumed") > 0, "{moves}");
+
+    rebalance(&socket);
+    tables(&socket);
+    signal(up, Signal::KILL);
+    cluster.child().wait().unwrap();
+}
+
+/// The same for people.
+#[track_caller]
+fn tables(socket: &str) {
+    for (what, heads) in [
+        ("runtimes", ["PLACE", "UNPROTECTED"]),
+        ("hosts", ["AGENT", "PROCESS"]),
+        ("replicas", ["REPLICATION", "UNPROTECTED"]),
+        ("moves", ["UNDER WAY", "RESUMED"]),
+    ] {
+        let ran = run(["get", what, socket]);
+        let first = ran.out.lines().next().unwrap();
+        assert!(
+            heads.iter().all(|head| first.contains(head)),
+            "{what}: {}",
+            ran.out
+        );
+    }
+}
+
+/// Units are moved to the runtime that has the fewest, from the one that has the most.
+#[track_caller]
+fn rebalance(socket: &str) {
+    let runtimes = get("runtimes", socket);
+    let units = |row: &&Value| number(row, "/units");
+    let rows = runtimes.as_array().unwrap();
+    let from = rows.iter().max_by_key(units).unwrap();
+    let to = rows.iter().min_by_key(units).unwrap();
+    let (numbers, before) = ([from, to].map(|row| number(row, "/runtime")), units(&to));
+    let ids = numbers.map(|id| id.to_string());
+    let moves = |words: &[&str]| {
+        let socket = ["--instance", socket, "--output", "json"];
+        run([&["move"], words, &socket].concat())
+    };
+    let moved = moves(&[&ids[0], &ids[1], "--count", "10", "--mode", "pull"]);
+    assert_eq!(moved.code, 0, "{}", moved.err);
+    assert_eq!(moved.json()["moving"], 10);
+    wait_for("units", || {
+        let runtimes = get("runtimes", socket);
+        let rows = runtimes.as_array().unwrap().iter();
+        let mut rows = rows.filter(|row| number(row, "/runtime") == numbers[1]);
+        (number(rows.next()?, "/units") >= before + 10).then_some(())
+    });
+    wait_for("the end of the moves", || {
+        let moves = get("moves", socket);
+        let done = number(&moves[0], "/moved") >= 10 && number(&moves[0], "/under_way") == 0;
+        done.then_some(())
+    });
+    for (words, part) in [
+        ([ids[0].as_str(), &ids[0]], "source and target are the same"),
+        (["999", &ids[0]], "no such runtime to move from"),
+        ([&ids[0], "999"], "no such runtime to move to"),
+    ] {
+        let refused = moves(&words);
+        assert!(
+            refused.code == 1 && refused.err.contains(part),
+            "{}",
+            refused.err
+        );
+    }
+}
+
+/// A composition that is right.
+fn whole() -> String {
+    format!(
+        "composition: edge\nchain: {}\nhosts: [{{name: alpha, runtimes: 2}}]\nswitch: alpha\n\
+         ports: {{in: \"gen:packets=10\", out: out.pcap}}\n",
+        example(CHAIN)
+    )
+}
+
+/// Lines that are wrong behind those, and what is said.
+const LINES: [(&str, &str); 6] = [
+    ("replicaton: none", "did you mean `replication`?"),
+    ("replication: each-packet", "there are none, each-burst"),
+    ("heartbeat: 1h", "from `1ms` to `10s`"),
+    ("dispatch: random", "is not one of the values here"),
+    ("set: nonsense", "is no setting"),
+    ("templates: nowhere", "there is no folder nowhere"),
+];
+
+/// Changes that make it wrong: in which line, and what is said.
+const CHANGES: [(&str, &str, u32, &str); 9] = [
+    ("ports", "parts", 5, "unknown key `parts`"),
+    ("switch: alpha", "switch: alpa", 4, "did you mean `alpha`?"),
+    ("runtimes: 2", "runtimes: 0", 3, "no host has a runtime"),
+    (
+        "runtimes: 2",
+        "runtimes: 65",
+        3,
+        "a whole number from 0 to 64",
+    ),
+    (
+        "2}]",
+        "2}, {name: alpha}]",
+        3,
+        "there is a host `alpha` above",
+    ),
+    ("webedge.yaml", "nowhere.yaml", 2, "there is no chain file"),
+    ("gen:packets=10", "gen:packet=10", 5, "packet"),
+    ("out.pcap", "lan=out.pcap", 5, "the chain has no port lan"),
+    ("runtimes: 2", "runtimes: [", 3, "error"),
+];
+
+fn wrong() -> Vec<(String, u32, &'static str)> {
+    let lines = LINES.map(|(line, part)| (format!("{}{line}\n", whole()), 6, part));
+    let changes = CHANGES.map(|(from, to, line, part)| {
+        let text = whole().replace(from, to);
+        assert_ne!(text, whole(), "{from}");
+        (text, line, part)
+    });
+    let one = whole().replace("runtimes: 2", "runtimes: 1");
+    let alone = format!("{one}replication: each-burst\n");
+    let alone = (alone, 6, "a replica needs a second runtime");
+    lines.into_iter().chain(changes).chain([alone]).collect()
+}
+
+#[test]
+fn a_wrong_composition_is_refused_with_its_line() {
+    for (text, line, part) in wrong() {
+        let folder = Folder::new();
+        let file = folder.write("cluster.yaml", &text);
+        let up = run(["up", &file, "--control", "none"]);
+        let at = format!("{file}:{line}:");
+        let all = up.err.contains(part) && up.err.contains(&at);
+        assert!(up.code == 3 && all, "{part}: {}: {}", up.code, up.err);
+        assert!(!Path::new(&folder.path("out.pcap")).exists(), "{part}");
+        // As YAML it is broken: what it was to be is not known, where it is broken is.
+        let check = run(["check", &file]);
+        assert!(
+            check.code == 3 && check.err.contains(&at),
+            "{part}: {}",
+            check.err
+        );
+        assert!(
+            part == "error" || check.err == up.err,
+            "{part}: {}",
+            check.err
+        );
+    }
+}
+
+#[test]
+fn an_error_in_the_chain_file_is_at_its_line() {
+    let folder = Folder::new();
+    folder.write("chain.yaml", "chain: c\nnfs:\n  - firewal\n");
+    let text = "composition: edge\nchain: chain.yaml\nhosts: [{name: a, runtimes: 1}]\n\
+                switch: a\nports: {in: gen}\n";
+    let file = folder.write("cluster.yaml", text);
+    let ran = run(["check", &file]);
+    assert_eq!(ran.code, 3);
+    assert!(ran.err.contains("chain.yaml:3:"), "{}", ran.err);
+}
+
+#[test]
+fn the_example_runs_and_its_schema_is_printed() {
+    let ran = run(["check", &example("cluster.yaml")]);
+    assert_eq!(ran.code, 0, "{}", ran.err);
+    for part in ["composition edge", "host beta: 1 runtimes", "firewall"] {
+        assert!(ran.out.contains(part), "{part}: {}", ran.out);
+    }
+    let checked = run(["check", &example("cluster.yaml"), "--output", "json"]).json();
+    assert_eq!(checked["composition"]["hosts"].as_array().unwrap().len(), 3);
+    // The same with fewer packets.
+    let folder = Folder::new();
+    let text = std::fs::read_to_string(example("cluster.yaml")).unwrap();
+    let fewer = text.replace("=2M", "=50k").replace(CHAIN, &example(CHAIN));
+    let file = folder.write("cluster.yaml", fewer);
+    let args = ["--control", "none", "--quiet", "--output", "json"];
+    let ran = run([&["up", file.as_str()], &args[..]].concat());
+    assert_eq!(ran.code, 0, "{}", ran.err);
+    let summary = ran.json();
+    nothing_is_lost(&summary);
+    for packets in ["packets_in", "packets_out"] {
+        assert_eq!(summary[packets], 50_000, "{summary}");
+    }
+    let schema = run(["schema", "composition"]).json();
+    assert_eq!(schema["title"], "weir composition");
+    assert!(schema["properties"]["hosts"]["items"]["properties"]["runtimes"].is_object());
+}
+
+#[test]
+fn what_has_no_runtimes_is_not_listed() {
+    let mut plain = Long::start("http.yaml", "20M", &[]);
+    let socket = plain.socket();
+    let ran = wait_for("its answer", || {
+        let ran = run(["get", "runtimes", &socket]);
+        ran.err.contains("behind a switch").then_some(ran)
+    });
+    assert_eq!(ran.code, 1, "{}", ran.err);
+    let moved = run(["move", "1", "2", "--instance", &socket]);
+    assert!(
+        moved.code == 1 && moved.err.contains("behind a switch"),
+        "{}",
+        moved.err
+    );
+    plain.child().kill().unwrap();
+}
