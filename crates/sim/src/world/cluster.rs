@@ -318,25 +318,35 @@ impl World<'_> {
     }
 
     /// A restarted switch that was told of a suspected runtime has it in service where
-    /// nobody who had heard of the suspicion could tell: they are gone meanwhile.
+    /// nobody who had heard of the suspicion could tell: they are gone meanwhile. And one
+    /// that a switch had taken back is suspected again where somebody has heard of the
+    /// suspicion alone.
     fn take_back(&mut self) {
         let switch = self.switch.and_then(|no| self.processes.get(no));
         let Some(switch) = switch.and_then(Process::switch) else {
             return;
         };
-        let is_back = |p: &Process| {
-            let serves = |id| switch.is_in_service(id);
-            p.suspected && p.is_alive() && p.runtime().is_some_and(serves)
-        };
-        let back: Vec<ProcessNo> = (0..self.processes.len())
-            .filter(|no| self.processes.get(*no).is_some_and(is_back))
+        let serves = |p: &Process| Some(switch.is_in_service(p.runtime()?));
+        let living = self.processes.iter().enumerate();
+        let living = living.filter(|(_, p)| p.is_alive());
+        let changed: Vec<(ProcessNo, bool)> = living
+            .filter_map(|(no, p)| Some((no, serves(p)?)))
+            .filter(|(no, serves)| {
+                self.processes
+                    .get(*no)
+                    .is_some_and(|p| p.suspected == *serves)
+            })
             .collect();
-        for no in back {
-            self.count("suspected_taken_back");
+        for (no, serves) in changed {
+            let (what, how) = match serves {
+                true => ("suspected_taken_back", "takes back"),
+                false => ("suspected_again", "suspects again"),
+            };
+            self.count(what);
             if let Some(process) = self.processes.get_mut(no) {
-                process.suspected = false;
+                process.suspected = !serves;
                 let name = process.name();
-                self.say(None, || format!("V takes {name} back"));
+                self.say(None, || format!("V {how} {name}"));
             }
         }
     }
