@@ -41,7 +41,7 @@ pub(crate) const LAYERS: [Layer; 16] = [
     Layer {
         folder: "signatures",
         own: &[],
-        others: Some(&["aho-corasick", "memchr", "zerocopy"]),
+        others: Some(&["aho-corasick", "fancy-regex", "memchr", "zerocopy"]),
     },
     Layer {
         folder: "functions",

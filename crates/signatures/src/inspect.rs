@@ -1,5 +1,7 @@
 //! Inspection of packets and streams.
 
+use crate::condition::MAX_VARIABLES;
+use crate::evaluate::{Area, Verdict};
 use crate::matcher::{CHUNK, Haystack, Outcome};
 use crate::rule::{Action, Direction, FlagsMode, FlowbitKind, IpOption, PacketTest, Rule};
 use crate::ruleset::{Compiled, Group, RuleSet};
@@ -250,11 +252,19 @@ impl RuleSet {
                 continue;
             }
             let goes_on = |rule: &Compiled| {
-                rule.matcher
-                    .may_go_on(pending.open, bytes.window, new_index)
+                !rule.sections.is_empty()
+                    || rule
+                        .matcher
+                        .may_go_on(pending.open, bytes.window, new_index)
             };
             if bytes.last || rule.is_some_and(goes_on) {
                 candidates.add(number, ON_STREAM, hit);
+            }
+        }
+        if new_index < bytes.window.len() {
+            let rules = self.with_every_byte.get(usize::from(!flow.to_server));
+            for &rule in rules.into_iter().flatten() {
+                candidates.add(rule, ON_STREAM, state.scanned);
             }
         }
         if bytes.last && state.scanned > state.message_start {
@@ -350,7 +360,7 @@ impl StreamSearch<'_> {
                 more: !self.bytes.last,
                 stream: true,
             };
-            match self.rule.matcher.search(&hay, &mut scratch.ends) {
+            match self.rule.search(&hay, scratch) {
                 Outcome::Found(end) => {
                     matched = true;
                     let forgot = state.remember_alert(self.number, end);
@@ -459,6 +469,29 @@ impl Compiled {
             .all(|test| test.bits.iter().any(|&bit| bits.is_set(bit) == test.set))
     }
 
+    /// Looks for all that the rule asks of a payload or stream.
+    fn search(&self, hay: &Haystack<'_>, scratch: &mut Scratch) -> Outcome {
+        if self.sections.is_empty() {
+            return self.matcher.search(hay, &mut scratch.ends);
+        }
+        let mut variables = [0; MAX_VARIABLES];
+        let mut end = 0;
+        let area = Area {
+            data: hay.data,
+            base: hay.base,
+            from: hay.from.max(hay.base),
+            more: hay.more,
+        };
+        for section in &self.sections {
+            match section.evaluate(area, &mut variables, &mut scratch.cuts) {
+                Verdict::Holds(index) => end = end.max(index),
+                Verdict::Fails => return Outcome::Never,
+                Verdict::Undecided => return Outcome::Open(u32::MAX),
+            }
+        }
+        Outcome::Found(hay.base.saturating_add(end as u64).max(hay.from))
+    }
+
     fn write_bits(&self, bits: &mut FlowBits) {
         for &(kind, bit) in &self.bit_writes {
             match kind {
@@ -481,7 +514,7 @@ impl Compiled {
         if !self.bits_hold(bits) {
             return false;
         }
-        if self.rule.contents.is_empty() {
+        if self.rule.contents.is_empty() && self.sections.is_empty() {
             let has_new_bytes = || stream.is_some_and(|bytes| bytes.new_from < bytes.window.len());
             return (!self.address_only || packet.first_in_direction)
                 && (!self.stream_only || has_new_bytes());
@@ -493,8 +526,7 @@ impl Compiled {
         looks_here
             && !packet.payload.is_empty()
             && matches!(
-                self.matcher
-                    .search(&Haystack::packet(packet.payload), &mut scratch.ends),
+                self.search(&Haystack::packet(packet.payload), scratch),
                 Outcome::Found(_)
             )
     }

@@ -70,10 +70,14 @@
 //! ```
 
 mod automaton;
+pub mod buffers;
+mod byte_options;
 mod classification;
 mod compare;
+pub mod condition;
 mod content_options;
 mod error;
+mod evaluate;
 mod frequency;
 mod header;
 mod inspect;
@@ -84,6 +88,7 @@ mod matcher_model;
 mod options;
 mod packet_options;
 mod parse;
+mod pcre;
 mod prefilter;
 mod ranges;
 mod raw_option;
@@ -109,7 +114,7 @@ pub use parse::{
 pub use ranges::{AddressSet, Element, PortSet, RangeSet};
 pub use rule::{
     Action, Content, Direction, FastPattern, FlagsMode, FlowCondition, FlowbitKind,
-    FlowbitOperation, IpOption, PacketTest, Protocol, Rule, Target,
+    FlowbitOperation, IpOption, PacketTest, Place, Protocol, Rule, Target,
 };
 pub use ruleset::{CompileError, CompileOptions, RuleSet};
 pub use scratch::{Scratch, ScratchCounters};

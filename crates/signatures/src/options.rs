@@ -1,15 +1,21 @@
 //! A rule's options: which ones are supported, and the rule they make up.
 
+use crate::byte_options::{self, Names};
+use crate::condition::{Condition, Section};
 use crate::content_options::{apply_content_modifier, check_contents};
 use crate::error::{Fault, Span};
 use crate::header::Header;
 use crate::literal::{parse_bytes, parse_string};
 use crate::packet_options::{number, packet_test};
+use crate::pcre;
 use crate::raw_option::RawOption;
-use crate::rule::{Content, Direction, FlowCondition, FlowbitKind, FlowbitOperation, Rule, Target};
+use crate::rule::{
+    Content, Direction, FlowCondition, FlowbitKind, FlowbitOperation, Rule, Target,
+    is_beyond_contents,
+};
 
 /// The keywords that [`build`] knows.
-const SUPPORTED: [&str; 46] = [
+const SUPPORTED: [&str; 52] = [
     "msg",
     "sid",
     "rev",
@@ -32,6 +38,12 @@ const SUPPORTED: [&str; 46] = [
     "startswith",
     "endswith",
     "rawbytes",
+    "pcre",
+    "isdataat",
+    "byte_test",
+    "byte_jump",
+    "byte_extract",
+    "byte_math",
     "dsize",
     "flags",
     "tcp.flags",
@@ -59,8 +71,11 @@ const SUPPORTED: [&str; 46] = [
 ];
 
 /// True if a keyword, in lower case, is supported.
-pub(crate) fn is_supported(keyword: &str) -> bool {
-    SUPPORTED.contains(&keyword)
+pub(crate) fn is_supported(text: &str, option: &RawOption) -> bool {
+    let keyword = option.keyword.as_str();
+    // Buffers of application protocols are not handed in yet.
+    let hidden = keyword == "pcre" && pcre::named_buffer(option.value.of(text)).is_some();
+    SUPPORTED.contains(&keyword) && !hidden
 }
 
 /// Reads the options of a rule, all of which are supported. Returns the rule and the place of its `sid`.
@@ -73,7 +88,9 @@ pub(crate) fn build(
     let mut builder = Builder {
         text,
         rule: without_options(text, header, line),
+        conditions: Vec::new(),
         content_spans: Vec::new(),
+        names: Names::default(),
         sid_span: None,
     };
     let mut seen: Vec<&str> = Vec::new();
@@ -95,7 +112,8 @@ pub(crate) fn build(
         }
     }
     let Builder {
-        rule,
+        mut rule,
+        conditions,
         content_spans,
         sid_span,
         ..
@@ -106,7 +124,14 @@ pub(crate) fn build(
             Fault::new(at, "the rule has no `sid`").help("give each rule a number: `sid:1000001;`")
         );
     };
+    rule.contents = contents_of(&conditions);
     check_contents(&rule.contents, &content_spans)?;
+    if conditions.iter().any(is_beyond_contents) {
+        rule.sections.push(Section {
+            buffer: None,
+            conditions,
+        });
+    }
     check_surface(&rule, options)?;
     Ok((rule, sid_span))
 }
@@ -133,6 +158,7 @@ fn without_options(text: &str, header: Header, line: usize) -> Rule {
         flowbits: Vec::new(),
         noalert: false,
         contents: Vec::new(),
+        sections: Vec::new(),
         tests: Vec::new(),
         line,
         text: text.trim().to_string(),
@@ -142,8 +168,11 @@ fn without_options(text: &str, header: Header, line: usize) -> Rule {
 struct Builder<'a> {
     text: &'a str,
     rule: Rule,
-    /// Places of `rule.contents`.
+    /// Conditions on the payload, in the order of the rule.
+    conditions: Vec<Condition>,
+    /// Places of the contents.
     content_spans: Vec<Span>,
+    names: Names,
     sid_span: Option<Span>,
 }
 
@@ -186,25 +215,34 @@ impl Builder<'_> {
             "noalert" => rule.noalert = true,
             "content" => {
                 let (negated, bytes) = parse_bytes(text, option.value)?;
-                rule.contents.push(Content {
+                self.conditions.push(Condition::Content(Content {
                     bytes,
                     negated,
                     ..Content::default()
-                });
+                }));
                 self.content_spans
                     .push(Span::new(option.name.start, option.value.end));
             }
             "nocase" | "offset" | "depth" | "distance" | "within" | "fast_pattern"
             | "startswith" | "endswith" | "rawbytes" => {
-                let Some(content) = rule.contents.last_mut() else {
+                let contents = self.conditions.iter_mut().rev();
+                let Some(content) = contents.into_iter().find_map(as_content) else {
                     return Err(Fault::new(
                         option.name,
                         format!("`{keyword}` needs a `content` before it"),
                     ));
                 };
-                apply_content_modifier(text, option, content)?;
+                apply_content_modifier(text, option, content, &self.names)?;
+            }
+            "pcre" => {
+                let (pcre, _) = pcre::parse(text, option.value)?;
+                self.conditions.push(Condition::Pcre(pcre));
             }
             other => {
+                if let Some(condition) = byte_options::parse(text, option, &mut self.names)? {
+                    self.conditions.push(condition);
+                    return Ok(());
+                }
                 // `is_supported` lets only the keywords above and those of `packet_test` through.
                 return Err(Fault::new(
                     option.name,
@@ -214,6 +252,21 @@ impl Builder<'_> {
         }
         Ok(())
     }
+}
+
+fn as_content(condition: &mut Condition) -> Option<&mut Content> {
+    match condition {
+        Condition::Content(content) => Some(content),
+        _ => None,
+    }
+}
+
+fn contents_of(conditions: &[Condition]) -> Vec<Content> {
+    let content = |condition: &Condition| match condition {
+        Condition::Content(content) => Some(content.clone()),
+        _ => None,
+    };
+    conditions.iter().filter_map(content).collect()
 }
 
 fn parse_reference(written: &str, option: &RawOption) -> Result<(String, String), Fault> {

@@ -49,6 +49,7 @@ impl Parsed {
                     }
                 }
                 SkipReason::Protocol(name) => *counts.entry(name.as_str()).or_insert(0) += 1,
+                SkipReason::NothingLeft => *counts.entry("nothing left to match").or_insert(0) += 1,
                 SkipReason::OlderRevision => *counts.entry("rev").or_insert(0) += 1,
             }
         }
@@ -73,12 +74,12 @@ impl Parsed {
 /// assert_eq!(rules[0].contents[0].bytes, b"/etc/shadow");
 ///
 /// let errors = parse_rules(
-///     "alert tcp any any -> any any (pcre:\"/a/\"; sid:1;)",
+///     "alert tcp any any -> any any (http_uri; sid:1;)",
 ///     &Variables::stock(),
 /// )
 /// .unwrap_err();
-/// assert_eq!(errors[0].message, "unsupported keyword `pcre`");
-/// assert_eq!((errors[0].line, errors[0].column, errors[0].length), (1, 31, 4));
+/// assert_eq!(errors[0].message, "unsupported keyword `http_uri`");
+/// assert_eq!((errors[0].line, errors[0].column, errors[0].length), (1, 31, 8));
 /// ```
 pub fn parse_rules(text: &str, variables: &Variables) -> Result<Vec<Rule>, Vec<RuleError>> {
     parse_rules_with(text, variables, ParseOptions::default()).map(|parsed| parsed.rules)
@@ -160,7 +161,7 @@ pub fn parse_rules_lossy(
                             names.first().map_or("", String::as_str)
                         ),
                         SkipReason::Protocol(name) => format!("unsupported protocol `{name}`"),
-                        SkipReason::OlderRevision => continue,
+                        SkipReason::NothingLeft | SkipReason::OlderRevision => continue,
                     };
                     let fault = Fault::new(at, message).help(
                         "remove the rule, or put `unsupported: skip` in the settings of the IDS",
@@ -168,7 +169,12 @@ pub fn parse_rules_lossy(
                     errors.push(source.error(&logical, fault));
                 }
             },
-            Err(fault) => errors.push(source.error(&logical, fault)),
+            Err(Refusal { sid, mut fault }) => match fault.skip.take() {
+                Some(reason) if options.unsupported == Unsupported::Skip => {
+                    parsed.skipped.push(Skipped { line, sid, reason });
+                }
+                _ => errors.push(source.error(&logical, fault)),
+            },
         }
     }
     parsed.skipped.sort_by_key(|skipped| skipped.line);
@@ -185,12 +191,29 @@ enum Outcome {
     },
 }
 
-fn parse_rule(logical: &LogicalLine, line: usize, variables: &Variables) -> Result<Outcome, Fault> {
+/// A rule that cannot be used, with its number where that can be read.
+struct Refusal {
+    sid: Option<u32>,
+    fault: Fault,
+}
+
+impl From<Fault> for Refusal {
+    fn from(fault: Fault) -> Self {
+        Refusal { sid: None, fault }
+    }
+}
+
+fn parse_rule(
+    logical: &LogicalLine,
+    line: usize,
+    variables: &Variables,
+) -> Result<Outcome, Refusal> {
     let text = logical.text.as_str();
     let whole = Span::new(0, text.len());
     let Some(open) = text.find('(') else {
         return Err(Fault::new(whole.trim(text), "the rule has no options")
-            .help("options follow the header in parentheses: `(msg:\"...\"; sid:1;)`"));
+            .help("options follow the header in parentheses: `(msg:\"...\"; sid:1;)`")
+            .into());
     };
     let body = Span::new(open + 1, text.len()).trim(text);
     if !body.of(text).ends_with(')') {
@@ -198,7 +221,8 @@ fn parse_rule(logical: &LogicalLine, line: usize, variables: &Variables) -> Resu
             Span::new(text.len().saturating_sub(1), text.len()),
             "the rule's options have no closing `)`",
         )
-        .help("a rule continues on the next line only after a `\\` at the end of the line"));
+        .help("a rule continues on the next line only after a `\\` at the end of the line")
+        .into());
     }
     let raw = raw_option::split(text, Span::new(body.start, body.end - 1))?;
     let header_span = Span::new(0, open);
@@ -218,7 +242,7 @@ fn parse_rule(logical: &LogicalLine, line: usize, variables: &Variables) -> Resu
     }
     let unsupported: Vec<&RawOption> = raw
         .iter()
-        .filter(|option| !options::is_supported(&option.keyword))
+        .filter(|option| !options::is_supported(text, option))
         .collect();
     if let Some(first) = unsupported.first() {
         let mut names: Vec<String> = Vec::new();
@@ -233,7 +257,8 @@ fn parse_rule(logical: &LogicalLine, line: usize, variables: &Variables) -> Resu
             at: first.name,
         });
     }
-    let header = header::parse_header(text, header_span, &words, variables)?;
-    let (rule, sid_span) = options::build(text, &raw, header, line)?;
+    let built = header::parse_header(text, header_span, &words, variables)
+        .and_then(|header| options::build(text, &raw, header, line));
+    let (rule, sid_span) = built.map_err(|fault| Refusal { sid, fault })?;
     Ok(Outcome::Rule(Box::new(rule), sid_span))
 }

@@ -1,6 +1,8 @@
 //! The typed tree of a rule.
 
+use crate::buffers::Origin;
 use crate::compare::Compare;
+use crate::condition::{Condition, Section};
 use crate::ranges::{AddressSet, PortSet};
 
 /// Actions of rules, in the order in which Suricata evaluates them.
@@ -152,12 +154,28 @@ pub struct Content {
     pub fast_pattern: Option<FastPattern>,
     /// `rawbytes`: accepted, changes nothing.
     pub rawbytes: bool,
+    /// Modifiers whose number is that of a variable, with the variable's index.
+    pub variables: Vec<(Place, u8)>,
+}
+
+/// A modifier that says where a content stands.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Place {
+    /// `offset`
+    Offset,
+    /// `depth`
+    Depth,
+    /// `distance`
+    Distance,
+    /// `within`
+    Within,
 }
 
 impl Content {
     /// True if the content's place depends on the match before it.
     pub fn is_relative(&self) -> bool {
-        self.distance.is_some() || self.within.is_some()
+        let named = |(place, _): &(Place, u8)| matches!(place, Place::Distance | Place::Within);
+        self.distance.is_some() || self.within.is_some() || self.variables.iter().any(named)
     }
 }
 
@@ -269,6 +287,9 @@ pub struct Rule {
     pub noalert: bool,
     /// Contents in the order of the rule.
     pub contents: Vec<Content>,
+    /// Conditions by buffer, in the order of the rule, if it has any beside contents of the payload with
+    /// written places: those of the payload are then here as well as in `contents`. Empty otherwise.
+    pub sections: Vec<Section>,
     /// Conditions on packets.
     pub tests: Vec<PacketTest>,
     /// Line on which the rule starts, counted from 1.
@@ -283,6 +304,7 @@ impl Rule {
         !self.tests.is_empty()
             || self.flow.no_stream
             || self.flow.fragment.is_some()
+            || self.sections.iter().any(is_of_packet)
             || self.protocol == Protocol::TcpPacket
     }
 
@@ -290,6 +312,7 @@ impl Rule {
     /// direction, as Suricata does with its IP-only rules.
     pub fn is_address_only(&self) -> bool {
         self.contents.is_empty()
+            && self.sections.is_empty()
             && self.tests.is_empty()
             && self.flow == FlowCondition::default()
             && self.source_ports.is_full()
@@ -299,4 +322,16 @@ impl Rule {
                 .iter()
                 .all(|operation| operation.kind == FlowbitKind::Set)
     }
+}
+
+/// True if only packets have the section's buffer.
+fn is_of_packet(section: &Section) -> bool {
+    section
+        .buffer
+        .is_some_and(|buffer| buffer.info().origin == Origin::Packet)
+}
+
+/// True if a condition is more than a content with written places.
+pub(crate) fn is_beyond_contents(condition: &Condition) -> bool {
+    !matches!(condition, Condition::Content(content) if content.variables.is_empty())
 }

@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use std::fmt;
 
 use crate::classification::{Classifications, DEFAULT_PRIORITY};
+use crate::evaluate::Prepared;
 use crate::frequency::CommonStrings;
 use crate::matcher::Matcher;
 use crate::prefilter::{self, FastPart, Prefilter};
@@ -91,6 +92,8 @@ pub(crate) struct Compiled {
     pub(crate) category: String,
     pub(crate) priority: u8,
     pub(crate) matcher: Matcher,
+    /// Conditions by buffer, for rules that have more than contents; see [`Rule::sections`].
+    pub(crate) sections: Vec<Prepared>,
     pub(crate) bit_tests: Vec<BitTest>,
     pub(crate) bit_writes: Vec<(FlowbitKind, u8)>,
     /// Looked for in TCP segments even when they are part of the stream.
@@ -143,6 +146,9 @@ pub struct RuleSet {
     pub(crate) unfiltered: Unfiltered,
     /// By direction: rules with negated contents only, tried at the end of a stream's message.
     pub(crate) at_message_end: [Vec<u32>; 2],
+    /// By direction: rules with conditions of which none can be looked for first, tried whenever a stream
+    /// has new bytes.
+    pub(crate) with_every_byte: [Vec<u32>; 2],
     pub(crate) report_packet_and_stream: bool,
     generation: u64,
     longest_content: usize,
@@ -199,6 +205,7 @@ impl RuleSet {
         let common = CommonStrings::new();
         let mut unfiltered = Unfiltered::default();
         let mut at_message_end = [Vec::new(), Vec::new()];
+        let mut with_every_byte = [Vec::new(), Vec::new()];
         // By group and direction: what its prefilter looks for.
         let mut parts: [[Vec<FastPart>; 2]; GROUPS.len()] = Default::default();
         for (number, rule) in (0u32..).zip(&mut compiled) {
@@ -216,7 +223,12 @@ impl RuleSet {
                 let ports = (!rule.rule.bidirectional)
                     .then_some((&rule.rule.source_ports, &rule.rule.destination_ports));
                 unfiltered.add(number, |known| protocol.covers(known), directions, ports);
-                if !rule.rule.contents.is_empty() && rule.in_streams && protocol.covers(Some(TCP)) {
+                let has_conditions =
+                    !rule.rule.contents.is_empty() || !rule.rule.sections.is_empty();
+                if has_conditions && rule.in_streams && protocol.covers(Some(TCP)) {
+                    if !rule.sections.is_empty() {
+                        push_each(&mut with_every_byte, directions, &number);
+                    }
                     push_each(&mut at_message_end, directions, &number);
                 }
                 continue;
@@ -249,6 +261,7 @@ impl RuleSet {
             by_group,
             unfiltered,
             at_message_end,
+            with_every_byte,
             report_packet_and_stream: options.report_packet_and_stream,
             generation,
             longest_content,
@@ -427,6 +440,7 @@ fn compile_rule(
         .unwrap_or_default();
     Ok(Compiled {
         matcher: Matcher::default(),
+        sections: rule.sections.iter().map(Prepared::new).collect(),
         category,
         priority,
         bit_tests,
@@ -453,7 +467,7 @@ fn generation(rules: &[Rule], options: &CompileOptions) -> u64 {
         }
     };
     // The layout of what is remembered, to be changed with it.
-    add(b"weir-signatures 1");
+    add(b"weir-signatures 2");
     add(&options.automaton_bytes.to_le_bytes());
     for rule in rules {
         add(rule.text.as_bytes());
