@@ -1,7 +1,8 @@
 //! One flow: which protocol it speaks, and its messages.
 
 use crate::coding::Decoder;
-use crate::detect::{Found, detect};
+use crate::detect::{Found, detect, is_dns};
+use crate::dns::Dns;
 use crate::field::Protocol;
 use crate::http::{Http, Means};
 use crate::limits::Limits;
@@ -29,6 +30,7 @@ enum Parser {
     /// First bytes to the server, and to the client.
     Probing([Probe; 2]),
     Http(Box<Http>),
+    Dns(Box<Dns>),
     /// Nothing that is known.
     Unknown,
 }
@@ -60,6 +62,7 @@ impl Dissector {
         match &self.parser {
             Parser::Probing(_) | Parser::Unknown => None,
             Parser::Http(_) => Some(Protocol::Http),
+            Parser::Dns(_) => Some(Protocol::Dns),
         }
     }
 
@@ -68,6 +71,7 @@ impl Dissector {
         match &self.parser {
             Parser::Unknown => true,
             Parser::Http(http) => http.is_over(),
+            Parser::Dns(dns) => dns.is_over(),
             Parser::Probing(_) => false,
         }
     }
@@ -96,7 +100,7 @@ impl Dissector {
         self.parser.data(to_server, bytes, &mut means);
     }
 
-    /// The next datagram of a flow over UDP.
+    /// The next datagram of a flow over UDP. The first one decides on the protocol, which is DNS or unknown.
     pub fn datagram(
         &mut self,
         to_server: bool,
@@ -104,7 +108,18 @@ impl Dissector {
         scratch: &mut Scratch,
         take: &mut Take<'_>,
     ) {
-        let _ = (to_server, bytes, scratch, take);
+        if let Parser::Probing(_) = self.parser {
+            self.parser = if is_dns(bytes) {
+                Parser::Dns(Box::default())
+            } else {
+                Parser::Unknown
+            };
+        }
+        scratch.values.clear();
+        if let Parser::Dns(dns) = &mut self.parser {
+            let values = &mut scratch.values;
+            dns.datagram(to_server, bytes, &mut Sink { values, take });
+        }
     }
 
     /// So many bytes of a direction were lost.
@@ -125,6 +140,7 @@ impl Dissector {
                 }
             }
             Parser::Http(http) => http.gap(to_server, count, &mut means),
+            Parser::Dns(dns) => dns.gap(to_server),
             Parser::Unknown => {}
         }
     }
@@ -140,7 +156,7 @@ impl Dissector {
         let mut means = scratch.means(limits, take);
         match &mut self.parser {
             Parser::Http(http) => http.end(to_server, &mut means),
-            Parser::Probing(_) | Parser::Unknown => {}
+            Parser::Dns(_) | Parser::Probing(_) | Parser::Unknown => {}
         }
     }
 
@@ -152,6 +168,7 @@ impl Dissector {
         let [up, down] = std::mem::take(probes);
         self.parser = match protocol {
             Protocol::Http => Parser::Http(Box::default()),
+            Protocol::Dns => Parser::Dns(Box::default()),
             _ => Parser::Unknown,
         };
         let server_first = matches!(protocol, Protocol::Smtp | Protocol::Ftp);
@@ -176,6 +193,10 @@ impl Dissector {
             Parser::Http(http) => {
                 put_u8(out, Protocol::Http as u8);
                 http.save(out);
+            }
+            Parser::Dns(dns) => {
+                put_u8(out, Protocol::Dns as u8);
+                dns.save(out);
             }
         }
     }
@@ -202,6 +223,7 @@ impl Dissector {
                 limits,
                 &mut scratch.decoder,
             )?)),
+            Some(Protocol::Dns) => Parser::Dns(Box::new(Dns::load(&mut reader)?)),
             Some(_) => return Err(SnapshotError::Malformed),
             None if kind == 0 => Parser::Unknown,
             None if kind == 255 => {
@@ -246,6 +268,7 @@ impl Parser {
         }
         match self {
             Parser::Http(http) => http.data(to_server, bytes, means),
+            Parser::Dns(dns) => dns.data(to_server, bytes, &mut means.sink),
             Parser::Probing(_) | Parser::Unknown => {}
         }
     }

@@ -13,6 +13,7 @@
 mod coding;
 mod detect;
 mod dissector;
+mod dns;
 mod field;
 pub mod http;
 mod limits;

@@ -15,6 +15,8 @@ impl Limits {
     pub const LINE: usize = 2048;
     /// Bytes of each direction that are kept until the protocol is known.
     pub const PROBE: usize = 1024;
+    /// Bytes of a DNS message on TCP, with its length.
+    pub(crate) const DNS: usize = 65_535 + 2;
     /// Bytes of a TLS handshake message, its header included.
     pub const HANDSHAKE: usize = 64 * 1024;
     /// Bytes of a line that HTTP keeps while it looks for a message.
@@ -25,14 +27,14 @@ impl Limits {
     /// [`crate::Scratch`].
     pub fn bytes_per_flow(&self) -> usize {
         let http = 2 * (self.head.max(Limits::GARBAGE) * 2 + 2 * self.body);
-        http.max(2 * Limits::HANDSHAKE)
+        http.max(2 * Limits::DNS)
             .max(4 * (2 * Limits::LINE) + self.body)
             + 1024
     }
 
     /// Most bytes of a flow's snapshot: in HTTP, both directions have a head and a body. 248 KiB by default.
     pub fn snapshot_bytes(&self) -> usize {
-        2 * (self.head.max(Limits::GARBAGE) + self.body) + 1024
+        2 * (self.head.max(Limits::GARBAGE) + self.body).max(Limits::DNS) + 1024
     }
 }
 
