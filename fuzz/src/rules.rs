@@ -68,6 +68,8 @@ fn packets(set: &RuleSet, payload: &[u8]) {
             ttl: 64,
             ip_id: Some(1),
             ip_options: &[],
+            network_header: &[],
+            transport_header: &[],
             tcp: (protocol == view::TCP).then(TcpFields::default),
             icmp: None,
         };

@@ -253,7 +253,7 @@ buffers! {
     FtpCommandData "ftp.command_data", old None, modifier None, FTP, true false, Head;
     /// IPv4 header with options.
     Ipv4Header "ipv4.hdr", old None, modifier None, Origin::Packet, true true, Head;
-    /// IPv6 header, without extension headers.
+    /// IPv6 header with its extension headers.
     Ipv6Header "ipv6.hdr", old None, modifier None, Origin::Packet, true true, Head;
     /// TCP header with options.
     TcpHeader "tcp.hdr", old None, modifier None, Origin::Packet, true true, Head;

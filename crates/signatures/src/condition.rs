@@ -2,8 +2,8 @@
 
 use crate::buffers::Buffer;
 use crate::compare::Compare;
+use crate::content::Content;
 use crate::pcre::Pcre;
-use crate::rule::Content;
 
 /// Most variables of a rule (`byte_extract`, `byte_math`).
 pub const MAX_VARIABLES: usize = 8;

@@ -2,9 +2,9 @@
 
 use crate::byte_options::Names;
 use crate::compare::parse_number;
+use crate::content::{Content, FastPattern, Place};
 use crate::error::{Fault, Span};
 use crate::raw_option::RawOption;
-use crate::rule::{Content, FastPattern, Place};
 
 /// The largest offset, depth, distance and within, in bytes.
 const FARTHEST: u32 = 65_535;

@@ -4,12 +4,13 @@
 //! Trying again takes exponential time at worst, so that the steps of one evaluation are bounded
 //! ([`STEPS`]). Of a buffer to which more bytes may come, what they can make untrue does not hold yet.
 
+use crate::buffers::Buffer;
 use crate::condition::{
     ByteOperator, Condition, Field, Jump, JumpFrom, MAX_VARIABLES, MathOperator, Number, Section,
 };
+use crate::content::{Content, Place};
 use crate::matcher::CHUNK;
 use crate::pcre::{Pcre, Search};
-use crate::rule::{Content, Place};
 use crate::search::Needle;
 
 /// Most steps of one evaluation: conditions tried, and 64-byte blocks searched.
@@ -68,6 +69,11 @@ impl Prepared {
             needles: section.conditions.iter().map(needle).collect(),
             section: section.clone(),
         }
+    }
+
+    /// The buffer that the conditions look at; `None` is the payload or stream.
+    pub(crate) fn buffer(&self) -> Option<Buffer> {
+        self.section.buffer
     }
 
     /// Evaluates the conditions. `variables` holds what the rule's earlier sections have read.
@@ -162,37 +168,11 @@ impl Evaluation<'_> {
                 };
                 return self.run(place + 1, target, end);
             }
-            Condition::ByteExtract {
-                field,
-                multiplier,
-                align,
-                variable,
-            } => {
-                let Some((value, behind)) = self.read(field, at) else {
-                    return false;
+            Condition::ByteExtract { .. } | Condition::ByteMath { .. } => {
+                return match self.take(condition, at) {
+                    Some(behind) => self.run(place + 1, behind, end),
+                    None => false,
                 };
-                let mut value = value.wrapping_mul(*multiplier);
-                if *align > 0 {
-                    let align = i64::from(*align);
-                    value = value.wrapping_add((align - value.rem_euclid(align)) % align);
-                }
-                self.set(*variable, value);
-                return self.run(place + 1, behind, end);
-            }
-            Condition::ByteMath {
-                field,
-                operator,
-                value,
-                variable,
-            } => {
-                let Some((left, behind)) = self.read(field, at) else {
-                    return false;
-                };
-                let Some(result) = calculate(left, *operator, self.number(*value)) else {
-                    return false;
-                };
-                self.set(*variable, result);
-                return self.run(place + 1, behind, end);
             }
             Condition::ByteTest {
                 field,
@@ -220,6 +200,39 @@ impl Evaluation<'_> {
             }
         };
         holds && self.run(place + 1, at, end)
+    }
+
+    /// Reads a number into a variable; gives the index behind it.
+    fn take(&mut self, condition: &Condition, at: usize) -> Option<usize> {
+        match condition {
+            Condition::ByteExtract {
+                field,
+                multiplier,
+                align,
+                variable,
+            } => {
+                let (value, behind) = self.read(field, at)?;
+                let mut value = value.wrapping_mul(*multiplier);
+                if *align > 0 {
+                    let align = i64::from(*align);
+                    value = value.wrapping_add((align - value.rem_euclid(align)) % align);
+                }
+                self.set(*variable, value);
+                Some(behind)
+            }
+            Condition::ByteMath {
+                field,
+                operator,
+                value,
+                variable,
+            } => {
+                let (left, behind) = self.read(field, at)?;
+                let result = calculate(left, *operator, self.number(*value))?;
+                self.set(*variable, result);
+                Some(behind)
+            }
+            _ => None,
+        }
     }
 
     fn set(&mut self, variable: u8, value: i64) {

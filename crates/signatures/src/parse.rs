@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use crate::buffers::AppProtocols;
 use crate::error::{Fault, RuleError, SkipReason, Skipped, Span};
 use crate::header::{self, ProtocolWord};
 use crate::options;
@@ -25,6 +26,9 @@ pub enum Unsupported {
 pub struct ParseOptions {
     /// Treatment of unsupported rules; refused by default.
     pub unsupported: Unsupported,
+    /// Protocols whose buffers the caller hands in; rules that name those of others are unsupported. None by
+    /// default.
+    pub protocols: AppProtocols,
 }
 
 /// The contents of a rule file.
@@ -120,7 +124,7 @@ pub fn parse_rules_lossy(
     let mut known: BTreeMap<(u32, u32), usize> = BTreeMap::new();
     for logical in source.rules() {
         let line = source.first_line(&logical);
-        match parse_rule(&logical, line, variables) {
+        match parse_rule(&logical, line, variables, options.protocols) {
             Ok(Outcome::Rule(rule, sid_span)) => match known.get(&(rule.gid, rule.sid)).copied() {
                 None => {
                     known.insert((rule.gid, rule.sid), parsed.rules.len());
@@ -155,13 +159,8 @@ pub fn parse_rules_lossy(
             Ok(Outcome::Unsupported { sid, reason, at }) => match options.unsupported {
                 Unsupported::Skip => parsed.skipped.push(Skipped { line, sid, reason }),
                 Unsupported::Refuse => {
-                    let message = match &reason {
-                        SkipReason::Keywords(names) => format!(
-                            "unsupported keyword `{}`",
-                            names.first().map_or("", String::as_str)
-                        ),
-                        SkipReason::Protocol(name) => format!("unsupported protocol `{name}`"),
-                        SkipReason::NothingLeft | SkipReason::OlderRevision => continue,
+                    let Some(message) = unsupported(&reason) else {
+                        continue;
                     };
                     let fault = Fault::new(at, message).help(
                         "remove the rule, or put `unsupported: skip` in the settings of the IDS",
@@ -179,6 +178,18 @@ pub fn parse_rules_lossy(
     }
     parsed.skipped.sort_by_key(|skipped| skipped.line);
     (parsed, errors)
+}
+
+/// What is unsupported, where something is.
+fn unsupported(reason: &SkipReason) -> Option<String> {
+    match reason {
+        SkipReason::Keywords(names) => {
+            let first = names.first().map_or("", String::as_str);
+            Some(format!("unsupported keyword `{first}`"))
+        }
+        SkipReason::Protocol(name) => Some(format!("unsupported protocol `{name}`")),
+        SkipReason::NothingLeft | SkipReason::OlderRevision => None,
+    }
 }
 
 enum Outcome {
@@ -207,6 +218,7 @@ fn parse_rule(
     logical: &LogicalLine,
     line: usize,
     variables: &Variables,
+    protocols: AppProtocols,
 ) -> Result<Outcome, Refusal> {
     let text = logical.text.as_str();
     let whole = Span::new(0, text.len());
@@ -242,7 +254,7 @@ fn parse_rule(
     }
     let unsupported: Vec<&RawOption> = raw
         .iter()
-        .filter(|option| !options::is_supported(text, option))
+        .filter(|option| !options::is_supported(text, option, protocols))
         .collect();
     if let Some(first) = unsupported.first() {
         let mut names: Vec<String> = Vec::new();

@@ -215,9 +215,7 @@ fn translate(expression: &str, flags: Flags) -> String {
         let mut taken = character.len_utf8();
         match character {
             '\\' => {
-                let escaped = after.chars().next();
-                taken += escaped.map_or(0, char::len_utf8);
-                push_escape(&mut out, escaped, class);
+                taken += push_escape(&mut out, after, class);
             }
             '[' if !class => {
                 class = true;
@@ -278,7 +276,19 @@ fn is_repetition(after: &str) -> bool {
     }
 }
 
-fn push_escape(out: &mut String, escaped: Option<char>, class: bool) {
+/// Writes an escape; `after` is what follows the backslash. Gives how many bytes of it were taken.
+fn push_escape(out: &mut String, after: &str, class: bool) -> usize {
+    let group = after
+        .strip_prefix("g{")
+        .and_then(|rest| rest.split_once('}'));
+    if let Some((number, _)) = group {
+        // A reference to a group by its number.
+        out.push_str("(?:\\");
+        out.push_str(number);
+        out.push(')');
+        return number.len() + 3;
+    }
+    let escaped = after.chars().next();
     match escaped {
         // Words begin and end so in `fancy-regex`; in Perl these are plain.
         Some(plain @ ('<' | '>')) => out.push(plain),
@@ -294,6 +304,7 @@ fn push_escape(out: &mut String, escaped: Option<char>, class: bool) {
         }
         None => out.push_str("\\\\"),
     }
+    escaped.map_or(0, char::len_utf8)
 }
 
 #[cfg(test)]
@@ -323,6 +334,7 @@ mod tests {
             (r#""/a b/xi""#, b"AB", true),
             (r#""/\xff\x00/""#, b"\xff\x00", true),
             (r#""/(a)\1b/""#, b"aab", true),
+            (r#""/(a)\g{1}1/""#, b"aa1", true),
             (r#""/(?<!a)b/""#, b"ab", false),
             (r#""/b/A""#, b"ab", false),
             (r#""/^[&~|-]+$/""#, b"&~|-", true),

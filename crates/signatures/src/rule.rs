@@ -1,8 +1,9 @@
 //! The typed tree of a rule.
 
-use crate::buffers::Origin;
+use crate::buffers::{Buffer, Origin, Phase};
 use crate::compare::Compare;
 use crate::condition::{Condition, Section};
+use crate::content::Content;
 use crate::ranges::{AddressSet, PortSet};
 
 /// Actions of rules, in the order in which Suricata evaluates them.
@@ -112,70 +113,6 @@ impl FlowbitKind {
             self,
             FlowbitKind::Set | FlowbitKind::Unset | FlowbitKind::Toggle
         )
-    }
-}
-
-/// The `fast_pattern` keyword of a content.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum FastPattern {
-    /// `fast_pattern`, or `fast_pattern:only`, which is the same here.
-    Whole,
-    /// `fast_pattern:OFFSET,LENGTH`: only this part is looked for first. Bytes from the content's start.
-    Part {
-        /// First byte of the part.
-        offset: u32,
-        /// Its length in bytes.
-        length: u32,
-    },
-}
-
-/// A byte string to be found in a packet's payload or in a stream, and its modifiers.
-#[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub struct Content {
-    /// The bytes.
-    pub bytes: Vec<u8>,
-    /// `!`: the bytes must not be found.
-    pub negated: bool,
-    /// `nocase`: ASCII letters match in either case.
-    pub nocase: bool,
-    /// `offset`: bytes from the start of payload or stream at which the search begins.
-    pub offset: Option<u32>,
-    /// `depth`: bytes from `offset` within which the content must end.
-    pub depth: Option<u32>,
-    /// `distance`: bytes from the end of the match before at which the search begins; may be negative.
-    pub distance: Option<i32>,
-    /// `within`: bytes, from the end of the match before plus `distance`, within which the content must end.
-    pub within: Option<u32>,
-    /// `startswith`: at the start of payload or stream.
-    pub starts_with: bool,
-    /// `endswith`: at the end of payload, or of a stream's message.
-    pub ends_with: bool,
-    /// `fast_pattern`.
-    pub fast_pattern: Option<FastPattern>,
-    /// `rawbytes`: accepted, changes nothing.
-    pub rawbytes: bool,
-    /// Modifiers whose number is that of a variable, with the variable's index.
-    pub variables: Vec<(Place, u8)>,
-}
-
-/// A modifier that says where a content stands.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Place {
-    /// `offset`
-    Offset,
-    /// `depth`
-    Depth,
-    /// `distance`
-    Distance,
-    /// `within`
-    Within,
-}
-
-impl Content {
-    /// True if the content's place depends on the match before it.
-    pub fn is_relative(&self) -> bool {
-        let named = |(place, _): &(Place, u8)| matches!(place, Place::Distance | Place::Within);
-        self.distance.is_some() || self.within.is_some() || self.variables.iter().any(named)
     }
 }
 
@@ -306,6 +243,38 @@ impl Rule {
             || self.flow.fragment.is_some()
             || self.sections.iter().any(is_of_packet)
             || self.protocol == Protocol::TcpPacket
+    }
+
+    /// True if the rule looks into buffers of application messages: it is tried on them only.
+    pub fn is_of_messages(&self) -> bool {
+        self.message_phase().is_some()
+    }
+
+    /// The phase of the latest application buffer that the rule names.
+    pub(crate) fn message_phase(&self) -> Option<Phase> {
+        let infos = self.sections.iter().filter_map(|section| section.buffer);
+        infos
+            .map(Buffer::info)
+            .filter(|info| info.origin != Origin::Packet)
+            .map(|info| info.phase)
+            .max()
+    }
+
+    /// The directions (to the server, to the client) that the flow condition and all buffers allow.
+    pub(crate) fn directions(&self) -> [bool; 2] {
+        let mut allowed = match self.flow.direction {
+            None => [true, true],
+            Some(Direction::ToServer) => [true, false],
+            Some(Direction::ToClient) => [false, true],
+        };
+        for info in self
+            .sections
+            .iter()
+            .filter_map(|section| Some(section.buffer?.info()))
+        {
+            allowed = [allowed[0] && info.to_server, allowed[1] && info.to_client];
+        }
+        allowed
     }
 
     /// True if the rule looks at nothing but addresses and protocol: it is then tried once per flow and

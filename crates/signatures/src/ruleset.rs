@@ -8,8 +8,9 @@ use crate::classification::{Classifications, DEFAULT_PRIORITY};
 use crate::evaluate::Prepared;
 use crate::frequency::CommonStrings;
 use crate::matcher::Matcher;
+use crate::message_filters::{MessageParts, Messages};
 use crate::prefilter::{self, FastPart, Prefilter};
-use crate::rule::{Direction, FlowbitKind, Protocol, Rule};
+use crate::rule::{FlowbitKind, Protocol, Rule};
 use crate::state::MAX_FLOWBITS;
 use crate::unfiltered::Unfiltered;
 use crate::view::{ICMP, ICMPV6, SCTP, TCP, UDP};
@@ -149,6 +150,8 @@ pub struct RuleSet {
     /// By direction: rules with conditions of which none can be looked for first, tried whenever a stream
     /// has new bytes.
     pub(crate) with_every_byte: [Vec<u32>; 2],
+    /// Rules on messages of application protocols.
+    pub(crate) messages: Messages,
     pub(crate) report_packet_and_stream: bool,
     generation: u64,
     longest_content: usize,
@@ -190,31 +193,21 @@ impl RuleSet {
     /// [`CompileError`] when the rules use too many flowbits or too much memory.
     pub fn compile(rules: Vec<Rule>, options: CompileOptions) -> Result<Self, CompileError> {
         let generation = generation(&rules, &options);
-        let mut ordered: Vec<(u8, Rule)> = rules
-            .into_iter()
-            .map(|rule| (priority(&rule, &options.classifications), rule))
-            .collect();
-        // The sort is stable, so that rules that compare equal stay as given.
-        ordered.sort_by_key(|(priority, rule)| (rule.action, flowbits_order(rule), *priority));
-
-        let mut names = BTreeMap::new();
-        let mut compiled = Vec::with_capacity(ordered.len());
-        for (priority, rule) in ordered {
-            compiled.push(compile_rule(rule, priority, &options, &mut names)?);
-        }
+        let mut compiled = compile_rules(rules, &options)?;
         let common = CommonStrings::new();
+        let mut messages = MessageParts::default();
         let mut unfiltered = Unfiltered::default();
         let mut at_message_end = [Vec::new(), Vec::new()];
         let mut with_every_byte = [Vec::new(), Vec::new()];
         // By group and direction: what its prefilter looks for.
         let mut parts: [[Vec<FastPart>; 2]; GROUPS.len()] = Default::default();
         for (number, rule) in (0u32..).zip(&mut compiled) {
-            let directions = match rule.rule.flow.direction {
-                None => [true, true],
-                // A rule that may be turned around keeps the direction of its flow.
-                Some(Direction::ToServer) => [true, false],
-                Some(Direction::ToClient) => [false, true],
-            };
+            if let Some(phase) = rule.rule.message_phase() {
+                messages.add(number, &rule.rule, phase, &common);
+                continue;
+            }
+            // A rule that may be turned around keeps the direction of its flow.
+            let directions = rule.rule.directions();
             let protocol = rule.rule.protocol;
             let part = prefilter::choose(number, &rule.rule.contents, &common);
             let fast = part.as_ref().map(|part| part.content);
@@ -243,18 +236,20 @@ impl RuleSet {
         }
         unfiltered.finish();
 
+        let longest_content = longest_content(&compiled);
         let (prefilters, by_group) = build_prefilters(&parts, options.automaton_bytes).ok_or(
             CompileError::AutomatonTooLarge {
                 limit: options.automaton_bytes,
                 rules: compiled.len(),
             },
         )?;
-        let longest_content = compiled
-            .iter()
-            .flat_map(|rule| &rule.rule.contents)
-            .map(|content| content.bytes.len())
-            .max()
-            .unwrap_or(0);
+        let messages =
+            messages
+                .build(options.automaton_bytes)
+                .ok_or(CompileError::AutomatonTooLarge {
+                    limit: options.automaton_bytes,
+                    rules: compiled.len(),
+                })?;
         Ok(RuleSet {
             rules: compiled,
             prefilters,
@@ -262,6 +257,7 @@ impl RuleSet {
             unfiltered,
             at_message_end,
             with_every_byte,
+            messages,
             report_packet_and_stream: options.report_packet_and_stream,
             generation,
             longest_content,
@@ -388,6 +384,26 @@ fn flowbits_order(rule: &Rule) -> u8 {
     }
 }
 
+/// The rules in order of evaluation.
+fn compile_rules(
+    rules: Vec<Rule>,
+    options: &CompileOptions,
+) -> Result<Vec<Compiled>, CompileError> {
+    let mut ordered: Vec<(u8, Rule)> = rules
+        .into_iter()
+        .map(|rule| (priority(&rule, &options.classifications), rule))
+        .collect();
+    // The sort is stable, so that rules that compare equal stay as given.
+    ordered.sort_by_key(|(priority, rule)| (rule.action, flowbits_order(rule), *priority));
+
+    let mut names = BTreeMap::new();
+    let mut compiled = Vec::with_capacity(ordered.len());
+    for (priority, rule) in ordered {
+        compiled.push(compile_rule(rule, priority, options, &mut names)?);
+    }
+    Ok(compiled)
+}
+
 fn compile_rule(
     rule: Rule,
     priority: u8,
@@ -423,6 +439,7 @@ fn compile_rule(
     }
     let stream_only = rule.flow.only_stream || rule.protocol == Protocol::TcpStream;
     let needs_packet = rule.needs_packet();
+    let of_messages = rule.is_of_messages();
     // As in Suricata: a place that is counted from the start is looked for in each packet as well.
     let from_start = rule
         .contents
@@ -445,8 +462,8 @@ fn compile_rule(
         priority,
         bit_tests,
         bit_writes,
-        in_packets: !stream_only && (needs_packet || from_start),
-        in_streams: !needs_packet,
+        in_packets: !stream_only && (needs_packet || from_start) && !of_messages,
+        in_streams: !needs_packet && !of_messages,
         stream_only,
         needs_packet,
         address_only: rule.is_address_only(),
@@ -456,6 +473,15 @@ fn compile_rule(
             && rule.destination_ports.is_full(),
         rule,
     })
+}
+
+/// Length of the longest content of a payload or stream.
+fn longest_content(rules: &[Compiled]) -> usize {
+    let contents = rules.iter().flat_map(|rule| &rule.rule.contents);
+    contents
+        .map(|content| content.bytes.len())
+        .max()
+        .unwrap_or(0)
 }
 
 /// A fingerprint of rules and settings (FNV-1a), never 0.

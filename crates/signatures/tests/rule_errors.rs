@@ -225,6 +225,7 @@ alert dns any any -> any any (dns.query; content:"x"; sid:3;)
 "#;
     let options = ParseOptions {
         unsupported: Unsupported::Skip,
+        ..ParseOptions::default()
     };
     let parsed = parse_rules_with(text, &Variables::stock(), options).unwrap();
     assert_eq!(parsed.rules.len(), 1);

@@ -25,7 +25,7 @@ impl NetworkFunction for Ids {
 Suricata and Snort, and records an `alert` event per match with Suricata's fields (action, gid, \
 signature_id, rev, signature, category, severity).\n\n\
 Rule keywords: content with nocase, depth, offset, distance, within, startswith, endswith, fast_pattern; \
-pcre, isdataat, byte_test, byte_jump, byte_extract, byte_math; \
+pcre, isdataat, byte_test, byte_jump, byte_extract, byte_math; ipv4.hdr and the other headers with bsize; \
 flow, flowbits, dsize, flags, seq, ack, window, ttl, id, ipopts, ip_proto, itype, icode, icmp_id, \
 icmp_seq; msg, sid, gid, rev, classtype, priority, reference, metadata, target. Protocols: ip, tcp, \
 tcp-pkt, tcp-stream, udp, icmp, icmpv6, sctp. Others (http_*, lua, ...) are errors, or \
