@@ -19,8 +19,14 @@ pub fn run(data: &[u8]) {
     let seed = rest.u8();
     let stream = rest.bytes(2_000);
     for unsupported in [Unsupported::Refuse, Unsupported::Skip] {
-        let (parsed, errors) =
-            parse_rules_lossy(&rules, &Variables::stock(), ParseOptions { unsupported });
+        let (parsed, errors) = parse_rules_lossy(
+            &rules,
+            &Variables::stock(),
+            ParseOptions {
+                unsupported,
+                ..ParseOptions::default()
+            },
+        );
         let lines: Vec<&str> = rules.split('\n').collect();
         for error in errors {
             let line = lines
@@ -68,6 +74,8 @@ fn packets(set: &RuleSet, payload: &[u8]) {
             ttl: 64,
             ip_id: Some(1),
             ip_options: &[],
+            network_header: &[],
+            transport_header: &[],
             tcp: (protocol == view::TCP).then(TcpFields::default),
             icmp: None,
         };

@@ -6,12 +6,13 @@ use crate::source::{line_of, words};
 use crate::{Finding, SourceFile};
 
 /// Crates below the drivers.
-pub(crate) const CRATES: [&str; 12] = [
+pub(crate) const CRATES: [&str; 13] = [
     "telemetry",
     "api",
     "packet",
     "router",
     "nf",
+    "dissect",
     "signatures",
     "functions",
     "runtime",

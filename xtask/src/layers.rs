@@ -16,7 +16,7 @@ pub(crate) struct Layer {
 }
 
 /// The layers, lowest first.
-pub(crate) const LAYERS: [Layer; 16] = [
+pub(crate) const LAYERS: [Layer; 17] = [
     // The lowest: tables of counters, which the code that counts declares.
     Layer {
         folder: "telemetry",
@@ -41,11 +41,24 @@ pub(crate) const LAYERS: [Layer; 16] = [
     Layer {
         folder: "signatures",
         own: &[],
-        others: Some(&["aho-corasick", "memchr", "zerocopy"]),
+        others: Some(&["aho-corasick", "fancy-regex", "memchr", "zerocopy"]),
+    },
+    // Bytes in, messages out: it knows no packets, so that whoever has a stream can use it.
+    Layer {
+        folder: "dissect",
+        own: &[],
+        others: Some(&[
+            "brotli-decompressor",
+            "md-5",
+            "miniz_oxide",
+            "sha1",
+            "sha2",
+            "zerocopy",
+        ]),
     },
     Layer {
         folder: "functions",
-        own: &["weir-packet", "weir-nf", "weir-signatures"],
+        own: &["weir-packet", "weir-nf", "weir-dissect", "weir-signatures"],
         others: Some(&[
             "aho-corasick",
             "lz4_flex",

@@ -199,6 +199,7 @@ fn real(folder: &Path) -> String {
     };
     let options = weir_signatures::ParseOptions {
         unsupported: weir_signatures::Unsupported::Refuse,
+        ..weir_signatures::ParseOptions::default()
     };
     let supported = |line: &&str| {
         let mut variables = weir_signatures::Variables::stock();

@@ -4,7 +4,7 @@ use schemars::JsonSchema;
 use serde::Deserialize;
 use weir_nf::prelude::*;
 
-use crate::http::line::{LONGEST_OPENING, Start, classify_opening};
+use weir_dissect::http::line::{LONGEST_OPENING, Start, classify_opening};
 
 /// Settings of [`HttpClassifier`].
 #[derive(Clone, Debug, Deserialize, JsonSchema)]

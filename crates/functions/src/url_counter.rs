@@ -5,11 +5,11 @@ use serde::Deserialize;
 use weir_nf::prelude::*;
 
 use crate::http::Reading;
-use crate::http::head::RequestHead;
-use crate::http::message::HeadAt;
 use crate::http::reader::{
     BUFFER_BYTES, BUFFERS, Connection, HttpLimits, Next, Reader, finish, head_bytes, packet,
 };
+use weir_dissect::http::head::RequestHead;
+use weir_dissect::http::message::HeadAt;
 
 /// Settings of [`UrlCounter`].
 #[derive(Clone, Debug, Deserialize, JsonSchema)]

@@ -5,9 +5,8 @@ mod support;
 use std::path::Path;
 
 use proptest::prelude::*;
-use weir_functions::http::head::{RequestHead, ResponseHead};
-use weir_functions::http::message::{HeadAt, MessageState, Step};
-use weir_nf::BufferPool;
+use weir_dissect::http::head::{RequestHead, ResponseHead};
+use weir_dissect::http::message::{HeadAt, MessageState, Step};
 
 /// A message as far as both sides tell it.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -24,10 +23,9 @@ fn read(input: &[u8], size: usize) -> Vec<Message> {
 }
 
 fn read_pieces<'a>(pieces: impl Iterator<Item = &'a [u8]>) -> Vec<Message> {
-    let (mut pool, mut handle, mut changed) = (BufferPool::new(1 << 18), 0, false);
     let mut state = MessageState::default();
     let mut messages: Vec<Message> = Vec::new();
-    let mut store = pool.open(&mut handle, 1 << 18, &mut changed);
+    let mut store = Vec::new();
     for mut piece in pieces {
         loop {
             let step = state.step(&mut piece, &mut store, 1 << 16, 1 << 12);
@@ -46,9 +44,7 @@ fn read_pieces<'a>(pieces: impl Iterator<Item = &'a [u8]>) -> Vec<Message> {
                 HeadAt::Stored { len, whole } => {
                     assert!(whole);
                     let at = store.len() - len as usize;
-                    let bytes = store.as_slice()[at..].to_vec();
-                    store.resize(at).unwrap();
-                    bytes
+                    store.split_off(at)
                 }
             };
             let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();

@@ -95,6 +95,7 @@ fn real_rules(folder: &Path) -> Vec<Rule> {
     variables.set_port("HTTP_PORTS", "any");
     let options = ParseOptions {
         unsupported: Unsupported::Skip,
+        ..ParseOptions::default()
     };
     parse_rules_lossy(&text, &variables, options).0.rules
 }

@@ -1,9 +1,10 @@
 //! The modifiers of `content`.
 
+use crate::byte_options::Names;
 use crate::compare::parse_number;
+use crate::content::{Content, FastPattern, Place};
 use crate::error::{Fault, Span};
 use crate::raw_option::RawOption;
-use crate::rule::{Content, FastPattern};
 
 /// The largest offset, depth, distance and within, in bytes.
 const FARTHEST: u32 = 65_535;
@@ -13,8 +14,17 @@ pub(crate) fn apply_content_modifier(
     text: &str,
     option: &RawOption,
     content: &mut Content,
+    names: &Names,
 ) -> Result<(), Fault> {
     let keyword = option.keyword.as_str();
+    if let Some(named) = named_place(text, option, names) {
+        if content.variables.iter().any(|known| known.0 == named.0) {
+            let message = format!("`{keyword}` is given twice for the same `content`");
+            return Err(Fault::new(option.name, message));
+        }
+        content.variables.push(named);
+        return Ok(());
+    }
     let twice = |given: bool| {
         if given {
             let message = format!("`{keyword}` is given twice for the same `content`");
@@ -65,6 +75,18 @@ pub(crate) fn apply_content_modifier(
     Ok(())
 }
 
+/// The place and the variable, where a modifier names one.
+fn named_place(text: &str, option: &RawOption, names: &Names) -> Option<(Place, u8)> {
+    let place = match option.keyword.as_str() {
+        "offset" => Place::Offset,
+        "depth" => Place::Depth,
+        "distance" => Place::Distance,
+        "within" => Place::Within,
+        _ => return None,
+    };
+    Some((place, names.get(option.value.of(text))?))
+}
+
 fn number(text: &str, option: &RawOption) -> Result<u32, Fault> {
     parse_number(option.value.of(text), FARTHEST).map_err(|reason| value_fault(option, &reason))
 }
@@ -89,7 +111,9 @@ fn value_fault(option: &RawOption, reason: &str) -> Fault {
         option.value,
         format!("the value of `{}`: {reason}", option.keyword),
     );
-    fault.help("numbers only: variables of `byte_extract` and its like are not supported")
+    fault.help(
+        "give a number, or the name of a variable that `byte_extract` or `byte_math` read before",
+    )
 }
 
 fn fast_pattern(text: &str, option: &RawOption, content: &Content) -> Result<FastPattern, Fault> {

@@ -40,6 +40,8 @@ pub enum SkipReason {
     Keywords(Vec<String>),
     /// Its protocol is not supported.
     Protocol(String),
+    /// Its addresses or ports leave nothing to match: a negation takes everything away.
+    NothingLeft,
     /// Another rule of the same `gid` and `sid` has a higher `rev`.
     OlderRevision,
 }
@@ -62,6 +64,8 @@ pub(crate) struct Fault {
     pub(crate) end: usize,
     pub(crate) message: String,
     pub(crate) help: Option<String>,
+    /// The rule may be left out for this reason, since nothing is wrong with how it is written.
+    pub(crate) skip: Option<SkipReason>,
 }
 
 impl Fault {
@@ -71,7 +75,13 @@ impl Fault {
             end: span.end,
             message: message.into(),
             help: None,
+            skip: None,
         }
+    }
+
+    pub(crate) fn skip(mut self, reason: SkipReason) -> Self {
+        self.skip = Some(reason);
+        self
     }
 
     pub(crate) fn help(mut self, help: impl Into<String>) -> Self {

@@ -1,17 +1,22 @@
 //! Inspection of packets and streams.
 
+use crate::buffers::Buffer;
+use crate::condition::MAX_VARIABLES;
+use crate::evaluate::{Area, Verdict};
 use crate::matcher::{CHUNK, Haystack, Outcome};
 use crate::rule::{Action, Direction, FlagsMode, FlowbitKind, IpOption, PacketTest, Rule};
 use crate::ruleset::{Compiled, Group, RuleSet};
-use crate::scratch::{ON_PACKET, ON_STREAM, Scratch};
+use crate::scratch::{Candidates, ON_PACKET, ON_STREAM, Scratch};
 use crate::state::{FlowBits, Pending, StreamState};
-use crate::view::{FlowContext, PacketView, SCTP, StreamBytes, TCP, UDP};
+use crate::view::{FlowContext, ICMP, ICMPV6, PacketView, SCTP, StreamBytes, TCP, UDP};
 
 /// The place of a rule's match.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum MatchedIn {
     /// In the packet.
     Packet,
+    /// In a message of an application protocol.
+    Message,
     /// In the stream, up to this offset from its start.
     Stream(u64),
 }
@@ -130,18 +135,7 @@ impl RuleSet {
                 continue;
             }
             let mut report = |matched_in: MatchedIn, bits: &mut FlowBits| {
-                rule.write_bits(bits);
-                if rule.rule.action == Action::Pass {
-                    inspection.passed = true;
-                } else if !rule.rule.noalert {
-                    inspection.alerts += 1;
-                    on_alert(&Alert {
-                        rule: &rule.rule,
-                        category: &rule.category,
-                        priority: rule.priority,
-                        matched_in,
-                    });
-                }
+                rule.report(matched_in, bits, &mut inspection, on_alert);
             };
             let mut matched = false;
             if sources & ON_STREAM != 0
@@ -250,11 +244,31 @@ impl RuleSet {
                 continue;
             }
             let goes_on = |rule: &Compiled| {
-                rule.matcher
-                    .may_go_on(pending.open, bytes.window, new_index)
+                !rule.sections.is_empty()
+                    || rule
+                        .matcher
+                        .may_go_on(pending.open, bytes.window, new_index)
             };
             if bytes.last || rule.is_some_and(goes_on) {
                 candidates.add(number, ON_STREAM, hit);
+            }
+        }
+        self.add_unfiltered(flow, state, bytes, new_index, candidates);
+    }
+
+    /// Collects the rules that have nothing to look for first.
+    fn add_unfiltered(
+        &self,
+        flow: &FlowContext,
+        state: &StreamState,
+        bytes: &StreamBytes<'_>,
+        new_index: usize,
+        candidates: &mut Candidates,
+    ) {
+        if new_index < bytes.window.len() {
+            let rules = self.with_every_byte.get(usize::from(!flow.to_server));
+            for &rule in rules.into_iter().flatten() {
+                candidates.add(rule, ON_STREAM, state.scanned);
             }
         }
         if bytes.last && state.scanned > state.message_start {
@@ -329,6 +343,8 @@ impl StreamSearch<'_> {
         let mut from = match state.alerted_end(self.number) {
             None => 0,
             Some(end) if end <= state.message_start => end,
+            // Without contents there is no place behind which to look again.
+            Some(_) if !self.rule.matcher.has_positive() => return false,
             Some(end) => end.saturating_add(CHUNK),
         };
         let mut matched = false;
@@ -350,7 +366,7 @@ impl StreamSearch<'_> {
                 more: !self.bytes.last,
                 stream: true,
             };
-            match self.rule.matcher.search(&hay, &mut scratch.ends) {
+            match self.rule.search(&hay, None, scratch) {
                 Outcome::Found(end) => {
                     matched = true;
                     let forgot = state.remember_alert(self.number, end);
@@ -382,7 +398,7 @@ impl StreamSearch<'_> {
 impl Compiled {
     /// Protocol, direction, connection state, addresses and ports.
     #[inline]
-    fn header_matches(&self, flow: &FlowContext) -> bool {
+    pub(crate) fn header_matches(&self, flow: &FlowContext) -> bool {
         let rule = &self.rule;
         let direction = match rule.flow.direction {
             None => true,
@@ -453,10 +469,83 @@ impl Compiled {
     }
 
     #[inline]
-    fn bits_hold(&self, bits: &FlowBits) -> bool {
+    pub(crate) fn bits_hold(&self, bits: &FlowBits) -> bool {
         self.bit_tests
             .iter()
             .all(|test| test.bits.iter().any(|&bit| bits.is_set(bit) == test.set))
+    }
+
+    /// True if the rule looks at headers of packets and not at payloads.
+    fn looks_at_headers_only(&self) -> bool {
+        let mut sections = self.sections.iter();
+        !self.sections.is_empty() && sections.all(|section| section.buffer().is_some())
+    }
+
+    /// Looks for all that the rule asks of a payload or stream.
+    fn search(
+        &self,
+        hay: &Haystack<'_>,
+        packet: Option<&PacketView<'_>>,
+        scratch: &mut Scratch,
+    ) -> Outcome {
+        if self.sections.is_empty() {
+            return self.matcher.search(hay, &mut scratch.ends);
+        }
+        let mut variables = [0; MAX_VARIABLES];
+        let mut end = 0;
+        let area = Area {
+            data: hay.data,
+            base: hay.base,
+            from: hay.from.max(hay.base),
+            more: hay.more,
+        };
+        for section in &self.sections {
+            let area = match section.buffer() {
+                None => area,
+                Some(buffer) => match packet.and_then(|packet| header(packet, buffer)) {
+                    Some(data) => Area {
+                        data,
+                        base: 0,
+                        from: 0,
+                        more: false,
+                    },
+                    None => return Outcome::Never,
+                },
+            };
+            match section.evaluate(area, &mut variables, &mut scratch.cuts) {
+                Verdict::Holds(index) => end = end.max(index),
+                Verdict::Fails => return Outcome::Never,
+                Verdict::Undecided => return Outcome::Open(u32::MAX),
+            }
+        }
+        let end = if self.matcher.has_positive() {
+            hay.base.saturating_add(end as u64).max(hay.from)
+        } else {
+            hay.base.saturating_add(hay.data.len() as u64)
+        };
+        Outcome::Found(end)
+    }
+
+    /// A match takes its effects.
+    pub(crate) fn report(
+        &self,
+        matched_in: MatchedIn,
+        bits: &mut FlowBits,
+        inspection: &mut Inspection,
+        on_alert: &mut impl FnMut(&Alert<'_>),
+    ) {
+        self.write_bits(bits);
+        if self.rule.action == Action::Pass {
+            inspection.passed = true;
+        } else if !self.rule.noalert {
+            inspection.alerts += 1;
+            on_alert(&Alert {
+                rule: &self.rule,
+                category: &self.category,
+                priority: self.priority,
+                matched_in,
+            });
+        }
     }
 
     fn write_bits(&self, bits: &mut FlowBits) {
@@ -481,7 +570,7 @@ impl Compiled {
         if !self.bits_hold(bits) {
             return false;
         }
-        if self.rule.contents.is_empty() {
+        if self.rule.contents.is_empty() && self.sections.is_empty() {
             let has_new_bytes = || stream.is_some_and(|bytes| bytes.new_from < bytes.window.len());
             return (!self.address_only || packet.first_in_direction)
                 && (!self.stream_only || has_new_bytes());
@@ -490,14 +579,30 @@ impl Compiled {
             (TCP, true) => self.in_packets,
             _ => !self.stream_only,
         };
+        let has_bytes = !packet.payload.is_empty() || self.looks_at_headers_only();
         looks_here
-            && !packet.payload.is_empty()
+            && has_bytes
             && matches!(
-                self.matcher
-                    .search(&Haystack::packet(packet.payload), &mut scratch.ends),
+                self.search(&Haystack::packet(packet.payload), Some(packet), scratch),
                 Outcome::Found(_)
             )
     }
+}
+
+/// The bytes of a buffer that packets have.
+fn header<'a>(packet: &PacketView<'a>, buffer: Buffer) -> Option<&'a [u8]> {
+    let v4 = packet.flow.source.is_ipv4();
+    let protocol = packet.flow.protocol;
+    let (wanted, bytes) = match buffer {
+        Buffer::Ipv4Header => (v4, packet.network_header),
+        Buffer::Ipv6Header => (!v4, packet.network_header),
+        Buffer::TcpHeader => (protocol == TCP, packet.transport_header),
+        Buffer::UdpHeader => (protocol == UDP, packet.transport_header),
+        Buffer::Icmpv4Header => (protocol == ICMP, packet.transport_header),
+        Buffer::Icmpv6Header => (protocol == ICMPV6, packet.transport_header),
+        _ => return None,
+    };
+    (wanted && !bytes.is_empty()).then_some(bytes)
 }
 
 fn test_holds(test: &PacketTest, packet: &PacketView<'_>) -> bool {

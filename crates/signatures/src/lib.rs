@@ -70,10 +70,15 @@
 //! ```
 
 mod automaton;
+pub mod buffers;
+mod byte_options;
 mod classification;
 mod compare;
+pub mod condition;
+mod content;
 mod content_options;
 mod error;
+mod evaluate;
 mod frequency;
 mod header;
 mod inspect;
@@ -81,9 +86,12 @@ mod literal;
 mod matcher;
 #[cfg(test)]
 mod matcher_model;
+mod message_filters;
+mod messages;
 mod options;
 mod packet_options;
 mod parse;
+mod pcre;
 mod prefilter;
 mod ranges;
 mod raw_option;
@@ -99,17 +107,20 @@ mod unfiltered;
 mod variables;
 pub mod view;
 
+pub use buffers::{AppProtocol, AppProtocols, Buffer, Bytes, Phase, Transaction};
 pub use classification::{Classification, Classifications, DEFAULT_PRIORITY};
 pub use compare::Compare;
+pub use content::{Content, FastPattern, Place};
 pub use error::{RuleError, SkipReason, Skipped};
 pub use inspect::{Alert, Inspection, MatchedIn};
+pub use messages::MessageState;
 pub use parse::{
     ParseOptions, Parsed, Unsupported, parse_rules, parse_rules_lossy, parse_rules_with,
 };
 pub use ranges::{AddressSet, Element, PortSet, RangeSet};
 pub use rule::{
-    Action, Content, Direction, FastPattern, FlagsMode, FlowCondition, FlowbitKind,
-    FlowbitOperation, IpOption, PacketTest, Protocol, Rule, Target,
+    Action, Direction, FlagsMode, FlowCondition, FlowbitKind, FlowbitOperation, IpOption,
+    PacketTest, Protocol, Rule, Target,
 };
 pub use ruleset::{CompileError, CompileOptions, RuleSet};
 pub use scratch::{Scratch, ScratchCounters};

@@ -9,7 +9,7 @@
 //! For a stream the answer may be "not yet": a content may still come with later bytes, or bytes must come
 //! before it is known that a negated content is absent.
 
-use crate::rule::Content;
+use crate::content::Content;
 use crate::search::Needle;
 
 /// Most places per content that are kept. A rule whose content occurs more often than that in one buffer,

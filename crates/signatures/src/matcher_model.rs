@@ -2,8 +2,8 @@
 
 use proptest::prelude::*;
 
+use crate::content::Content;
 use crate::matcher::{Ends, Haystack, Matcher, Outcome};
-use crate::rule::Content;
 
 fn at(data: &[u8], content: &Content, start: usize) -> bool {
     data.get(start..start + content.bytes.len())

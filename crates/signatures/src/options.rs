@@ -1,15 +1,23 @@
 //! A rule's options: which ones are supported, and the rule they make up.
 
+use crate::buffers::{AppProtocol, AppProtocols, Buffer, Origin};
+use crate::byte_options::{self, Names};
+use crate::compare::Compare;
+use crate::condition::{Condition, Section};
+use crate::content::Content;
 use crate::content_options::{apply_content_modifier, check_contents};
-use crate::error::{Fault, Span};
+use crate::error::{Fault, SkipReason, Span};
 use crate::header::Header;
 use crate::literal::{parse_bytes, parse_string};
 use crate::packet_options::{number, packet_test};
+use crate::pcre;
 use crate::raw_option::RawOption;
-use crate::rule::{Content, Direction, FlowCondition, FlowbitKind, FlowbitOperation, Rule, Target};
+use crate::rule::{
+    Direction, FlowCondition, FlowbitKind, FlowbitOperation, Rule, Target, is_beyond_contents,
+};
 
 /// The keywords that [`build`] knows.
-const SUPPORTED: [&str; 46] = [
+const SUPPORTED: [&str; 56] = [
     "msg",
     "sid",
     "rev",
@@ -32,6 +40,16 @@ const SUPPORTED: [&str; 46] = [
     "startswith",
     "endswith",
     "rawbytes",
+    "pcre",
+    "bsize",
+    "pkt_data",
+    "tag",
+    "prefilter",
+    "isdataat",
+    "byte_test",
+    "byte_jump",
+    "byte_extract",
+    "byte_math",
     "dsize",
     "flags",
     "tcp.flags",
@@ -59,8 +77,24 @@ const SUPPORTED: [&str; 46] = [
 ];
 
 /// True if a keyword, in lower case, is supported.
-pub(crate) fn is_supported(keyword: &str) -> bool {
-    SUPPORTED.contains(&keyword)
+///
+/// Keywords of buffers are, when the buffer is handed in.
+pub(crate) fn is_supported(text: &str, option: &RawOption, protocols: AppProtocols) -> bool {
+    let keyword = option.keyword.as_str();
+    let named = match keyword {
+        "pcre" => pcre::named_buffer(option.value.of(text)),
+        "uricontent" | "urilen" => Some(Buffer::HttpUri),
+        _ => None,
+    };
+    let named = named
+        .or_else(|| Buffer::sticky(keyword))
+        .or_else(|| Buffer::modifier(keyword));
+    match named.map(|buffer| buffer.info().origin) {
+        None => SUPPORTED.contains(&keyword),
+        Some(Origin::Packet) => true,
+        Some(Origin::App(protocol)) => protocols.contains(protocol),
+        Some(Origin::Files) => protocols.contains(AppProtocol::Http),
+    }
 }
 
 /// Reads the options of a rule, all of which are supported. Returns the rule and the place of its `sid`.
@@ -73,7 +107,10 @@ pub(crate) fn build(
     let mut builder = Builder {
         text,
         rule: without_options(text, header, line),
+        items: Vec::new(),
+        sticky: None,
         content_spans: Vec::new(),
+        names: Names::default(),
         sid_span: None,
     };
     let mut seen: Vec<&str> = Vec::new();
@@ -95,7 +132,8 @@ pub(crate) fn build(
         }
     }
     let Builder {
-        rule,
+        mut rule,
+        items,
         content_spans,
         sid_span,
         ..
@@ -106,7 +144,26 @@ pub(crate) fn build(
             Fault::new(at, "the rule has no `sid`").help("give each rule a number: `sid:1000001;`")
         );
     };
-    check_contents(&rule.contents, &content_spans)?;
+    let sections = sections_of(items);
+    for section in &sections {
+        let spans = content_spans
+            .iter()
+            .filter(|(buffer, _)| *buffer == section.buffer)
+            .map(|&(_, span)| span)
+            .collect::<Vec<_>>();
+        let contents = contents_of(&section.conditions);
+        check_contents(&contents, &spans)?;
+        if section.buffer.is_none() {
+            rule.contents = contents;
+        }
+    }
+    let is_beyond = |section: &Section| {
+        section.buffer.is_some() || section.conditions.iter().any(is_beyond_contents)
+    };
+    if sections.iter().any(is_beyond) {
+        rule.sections = sections;
+        check_buffers(&rule, sid_span)?;
+    }
     check_surface(&rule, options)?;
     Ok((rule, sid_span))
 }
@@ -133,6 +190,7 @@ fn without_options(text: &str, header: Header, line: usize) -> Rule {
         flowbits: Vec::new(),
         noalert: false,
         contents: Vec::new(),
+        sections: Vec::new(),
         tests: Vec::new(),
         line,
         text: text.trim().to_string(),
@@ -142,8 +200,13 @@ fn without_options(text: &str, header: Header, line: usize) -> Rule {
 struct Builder<'a> {
     text: &'a str,
     rule: Rule,
-    /// Places of `rule.contents`.
-    content_spans: Vec<Span>,
+    /// Conditions and their buffers, in the order of the rule.
+    items: Vec<(Option<Buffer>, Condition)>,
+    /// The buffer that the last sticky keyword selected.
+    sticky: Option<Buffer>,
+    /// Buffers and places of the contents, in the order of `items`.
+    content_spans: Vec<(Option<Buffer>, Span)>,
+    names: Names,
     sid_span: Option<Span>,
 }
 
@@ -156,20 +219,14 @@ impl Builder<'_> {
         match keyword {
             "msg" => rule.message = parse_string(text, option.value, "msg")?,
             "sid" => {
-                rule.sid = number(text, option, u32::MAX)?;
-                if rule.sid == 0 {
-                    return Err(Fault::new(option.value, "`sid` must be at least 1"));
-                }
+                rule.sid = at_least_one(text, option, u32::MAX)?;
                 self.sid_span = Some(Span::new(option.name.start, option.value.end));
             }
             "gid" => rule.gid = number(text, option, u32::MAX)?,
             "rev" => rule.rev = number(text, option, u32::MAX)?,
             "classtype" => rule.classtype = Some(written.to_string()),
-            "priority" => match number(text, option, 255)? {
-                0 => return Err(Fault::new(option.value, "`priority` must be at least 1")),
-                // At most 255 by the line above.
-                priority => rule.priority = Some(priority as u8),
-            },
+            // At most 255, so that the number fits.
+            "priority" => rule.priority = Some(at_least_one(text, option, 255)? as u8),
             "reference" => rule.references.push(parse_reference(written, option)?),
             "metadata" => rule.metadata.extend(
                 written
@@ -184,27 +241,38 @@ impl Builder<'_> {
                 None => rule.noalert = true,
             },
             "noalert" => rule.noalert = true,
-            "content" => {
-                let (negated, bytes) = parse_bytes(text, option.value)?;
-                rule.contents.push(Content {
-                    bytes,
-                    negated,
-                    ..Content::default()
-                });
-                self.content_spans
-                    .push(Span::new(option.name.start, option.value.end));
-            }
+            "content" | "uricontent" => self.content(option)?,
             "nocase" | "offset" | "depth" | "distance" | "within" | "fast_pattern"
             | "startswith" | "endswith" | "rawbytes" => {
-                let Some(content) = rule.contents.last_mut() else {
+                let mut contents = self.items.iter_mut().rev();
+                let found = contents.find_map(|(_, condition)| as_content(condition));
+                let Some(content) = found else {
                     return Err(Fault::new(
                         option.name,
                         format!("`{keyword}` needs a `content` before it"),
                     ));
                 };
-                apply_content_modifier(text, option, content)?;
+                apply_content_modifier(text, option, content, &self.names)?;
             }
+            "pcre" => {
+                let (pcre, buffer) = pcre::parse(text, option.value)?;
+                self.items
+                    .push((buffer.or(self.sticky), Condition::Pcre(pcre)));
+            }
+            "pkt_data" => self.sticky = None,
+            // The one asks for records of packets, which are not kept, the other for speed alone.
+            "tag" | "prefilter" => {}
+            "bsize" | "urilen" => self.size(option)?,
+            other if Buffer::sticky(other).is_some() => self.sticky = Buffer::sticky(other),
+            other if Buffer::modifier(other).is_some() => self.move_content(option)?,
             other => {
+                if let Some(condition) = byte_options::parse(text, option, &mut self.names)? {
+                    // A place behind the match before is one in the same buffer.
+                    let before = self.items.last().and_then(|(buffer, _)| *buffer);
+                    let inherited = condition.is_relative().then_some(before).flatten();
+                    self.items.push((self.sticky.or(inherited), condition));
+                    return Ok(());
+                }
                 // `is_supported` lets only the keywords above and those of `packet_test` through.
                 return Err(Fault::new(
                     option.name,
@@ -213,6 +281,126 @@ impl Builder<'_> {
             }
         }
         Ok(())
+    }
+}
+
+impl Builder<'_> {
+    /// A content of the buffer selected.
+    fn content(&mut self, option: &RawOption) -> Result<(), Fault> {
+        let (text, keyword) = (self.text, option.keyword.as_str());
+        let (negated, bytes) = parse_bytes(text, option.value)?;
+        let content = Condition::Content(Content {
+            bytes,
+            negated,
+            ..Content::default()
+        });
+        let buffer = match keyword {
+            "uricontent" => Some(Buffer::HttpUri),
+            _ => self.sticky,
+        };
+        self.items.push((buffer, content));
+        self.content_spans
+            .push((buffer, Span::new(option.name.start, option.value.end)));
+        Ok(())
+    }
+
+    /// `bsize`, of the buffer selected, and `urilen`, of the target as normalised or sent.
+    fn size(&mut self, option: &RawOption) -> Result<(), Fault> {
+        let fault = |why: &str| {
+            let message = format!("the value of `{}`: {why}", option.keyword);
+            Fault::new(option.value, message)
+        };
+        let written = option.value.of(self.text);
+        let (written, buffer) = match option.keyword.as_str() {
+            "urilen" => match written.split_once(',') {
+                Some((size, kind)) if kind.trim() == "raw" => (size, Some(Buffer::HttpRawUri)),
+                Some((size, kind)) if kind.trim() == "norm" => (size, Some(Buffer::HttpUri)),
+                Some(_) => return Err(fault("only `raw` and `norm` may follow")),
+                None => (written, Some(Buffer::HttpUri)),
+            },
+            _ => (written, self.sticky),
+        };
+        if buffer.is_none() {
+            return Err(fault("there is no buffer before it").help("write `http.uri; bsize:3;`"));
+        }
+        let compare = Compare::parse(written, u32::MAX).map_err(|why| fault(&why))?;
+        self.items.push((buffer, Condition::Size(compare)));
+        Ok(())
+    }
+
+    /// Moves the content before a Snort-2 modifier into the modifier's buffer.
+    fn move_content(&mut self, option: &RawOption) -> Result<(), Fault> {
+        let buffer = Buffer::modifier(&option.keyword);
+        let is_content =
+            |item: &(Option<Buffer>, Condition)| matches!(item.1, Condition::Content(_));
+        let Some(place) = self.items.iter().rposition(is_content) else {
+            let message = format!("`{}` needs a `content` before it", option.keyword);
+            return Err(Fault::new(option.name, message));
+        };
+        let (_, content) = self.items.remove(place);
+        self.items.push((buffer, content));
+        if let Some((known, _)) = self.content_spans.last_mut() {
+            *known = buffer;
+        }
+        Ok(())
+    }
+}
+
+/// The conditions by buffer, in the order in which the buffers are first named.
+fn sections_of(items: Vec<(Option<Buffer>, Condition)>) -> Vec<Section> {
+    let mut sections: Vec<Section> = Vec::new();
+    for (buffer, condition) in items {
+        match sections.iter_mut().find(|known| known.buffer == buffer) {
+            Some(known) => known.conditions.push(condition),
+            None => sections.push(Section {
+                buffer,
+                conditions: vec![condition],
+            }),
+        }
+    }
+    sections
+}
+
+/// Buffers of one rule must be those of one message.
+fn check_buffers(rule: &Rule, at: Span) -> Result<(), Fault> {
+    if rule.is_of_messages() {
+        if rule.directions() == [false, false] {
+            let message = "no message has all buffers of the rule: they go in opposite directions";
+            return Err(Fault::new(at, message));
+        }
+        if rule.needs_packet() {
+            let message =
+                "the rule asks for a message's buffers, and for something only a packet has";
+            return Err(
+                Fault::new(at, message).skip(SkipReason::Keywords(vec!["flow".to_string()]))
+            );
+        }
+    }
+    Ok(())
+}
+
+fn as_content(condition: &mut Condition) -> Option<&mut Content> {
+    match condition {
+        Condition::Content(content) => Some(content),
+        _ => None,
+    }
+}
+
+fn contents_of(conditions: &[Condition]) -> Vec<Content> {
+    let content = |condition: &Condition| match condition {
+        Condition::Content(content) => Some(content.clone()),
+        _ => None,
+    };
+    conditions.iter().filter_map(content).collect()
+}
+
+fn at_least_one(text: &str, option: &RawOption, max: u32) -> Result<u32, Fault> {
+    match number(text, option, max)? {
+        0 => {
+            let message = format!("`{}` must be at least 1", option.keyword);
+            Err(Fault::new(option.value, message))
+        }
+        number => Ok(number),
     }
 }
 
@@ -250,6 +438,19 @@ fn check_value_presence(text: &str, option: &RawOption) -> Result<(), Fault> {
     let keyword = option.keyword.as_str();
     match keyword {
         "fast_pattern" => Ok(()),
+        "prefilter" | "pkt_data" => Ok(()),
+        word if Buffer::sticky(word)
+            .or_else(|| Buffer::modifier(word))
+            .is_some() =>
+        {
+            if option.has_value {
+                return Err(Fault::new(
+                    option.value,
+                    format!("`{keyword}` takes no value"),
+                ));
+            }
+            Ok(())
+        }
         "noalert" | "nocase" | "startswith" | "endswith" | "rawbytes" => {
             if option.has_value {
                 Err(Fault::new(

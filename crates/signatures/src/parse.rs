@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use crate::buffers::AppProtocols;
 use crate::error::{Fault, RuleError, SkipReason, Skipped, Span};
 use crate::header::{self, ProtocolWord};
 use crate::options;
@@ -25,6 +26,9 @@ pub enum Unsupported {
 pub struct ParseOptions {
     /// Treatment of unsupported rules; refused by default.
     pub unsupported: Unsupported,
+    /// Protocols whose buffers the caller hands in; rules that name those of others are unsupported. None by
+    /// default.
+    pub protocols: AppProtocols,
 }
 
 /// The contents of a rule file.
@@ -49,6 +53,7 @@ impl Parsed {
                     }
                 }
                 SkipReason::Protocol(name) => *counts.entry(name.as_str()).or_insert(0) += 1,
+                SkipReason::NothingLeft => *counts.entry("nothing left to match").or_insert(0) += 1,
                 SkipReason::OlderRevision => *counts.entry("rev").or_insert(0) += 1,
             }
         }
@@ -73,12 +78,12 @@ impl Parsed {
 /// assert_eq!(rules[0].contents[0].bytes, b"/etc/shadow");
 ///
 /// let errors = parse_rules(
-///     "alert tcp any any -> any any (pcre:\"/a/\"; sid:1;)",
+///     "alert tcp any any -> any any (http_uri; sid:1;)",
 ///     &Variables::stock(),
 /// )
 /// .unwrap_err();
-/// assert_eq!(errors[0].message, "unsupported keyword `pcre`");
-/// assert_eq!((errors[0].line, errors[0].column, errors[0].length), (1, 31, 4));
+/// assert_eq!(errors[0].message, "unsupported keyword `http_uri`");
+/// assert_eq!((errors[0].line, errors[0].column, errors[0].length), (1, 31, 8));
 /// ```
 pub fn parse_rules(text: &str, variables: &Variables) -> Result<Vec<Rule>, Vec<RuleError>> {
     parse_rules_with(text, variables, ParseOptions::default()).map(|parsed| parsed.rules)
@@ -119,7 +124,7 @@ pub fn parse_rules_lossy(
     let mut known: BTreeMap<(u32, u32), usize> = BTreeMap::new();
     for logical in source.rules() {
         let line = source.first_line(&logical);
-        match parse_rule(&logical, line, variables) {
+        match parse_rule(&logical, line, variables, options.protocols) {
             Ok(Outcome::Rule(rule, sid_span)) => match known.get(&(rule.gid, rule.sid)).copied() {
                 None => {
                     known.insert((rule.gid, rule.sid), parsed.rules.len());
@@ -154,13 +159,8 @@ pub fn parse_rules_lossy(
             Ok(Outcome::Unsupported { sid, reason, at }) => match options.unsupported {
                 Unsupported::Skip => parsed.skipped.push(Skipped { line, sid, reason }),
                 Unsupported::Refuse => {
-                    let message = match &reason {
-                        SkipReason::Keywords(names) => format!(
-                            "unsupported keyword `{}`",
-                            names.first().map_or("", String::as_str)
-                        ),
-                        SkipReason::Protocol(name) => format!("unsupported protocol `{name}`"),
-                        SkipReason::OlderRevision => continue,
+                    let Some(message) = unsupported(&reason) else {
+                        continue;
                     };
                     let fault = Fault::new(at, message).help(
                         "remove the rule, or put `unsupported: skip` in the settings of the IDS",
@@ -168,11 +168,28 @@ pub fn parse_rules_lossy(
                     errors.push(source.error(&logical, fault));
                 }
             },
-            Err(fault) => errors.push(source.error(&logical, fault)),
+            Err(Refusal { sid, mut fault }) => match fault.skip.take() {
+                Some(reason) if options.unsupported == Unsupported::Skip => {
+                    parsed.skipped.push(Skipped { line, sid, reason });
+                }
+                _ => errors.push(source.error(&logical, fault)),
+            },
         }
     }
     parsed.skipped.sort_by_key(|skipped| skipped.line);
     (parsed, errors)
+}
+
+/// What is unsupported, where something is.
+fn unsupported(reason: &SkipReason) -> Option<String> {
+    match reason {
+        SkipReason::Keywords(names) => {
+            let first = names.first().map_or("", String::as_str);
+            Some(format!("unsupported keyword `{first}`"))
+        }
+        SkipReason::Protocol(name) => Some(format!("unsupported protocol `{name}`")),
+        SkipReason::NothingLeft | SkipReason::OlderRevision => None,
+    }
 }
 
 enum Outcome {
@@ -185,12 +202,30 @@ enum Outcome {
     },
 }
 
-fn parse_rule(logical: &LogicalLine, line: usize, variables: &Variables) -> Result<Outcome, Fault> {
+/// A rule that cannot be used, with its number where that can be read.
+struct Refusal {
+    sid: Option<u32>,
+    fault: Fault,
+}
+
+impl From<Fault> for Refusal {
+    fn from(fault: Fault) -> Self {
+        Refusal { sid: None, fault }
+    }
+}
+
+fn parse_rule(
+    logical: &LogicalLine,
+    line: usize,
+    variables: &Variables,
+    protocols: AppProtocols,
+) -> Result<Outcome, Refusal> {
     let text = logical.text.as_str();
     let whole = Span::new(0, text.len());
     let Some(open) = text.find('(') else {
         return Err(Fault::new(whole.trim(text), "the rule has no options")
-            .help("options follow the header in parentheses: `(msg:\"...\"; sid:1;)`"));
+            .help("options follow the header in parentheses: `(msg:\"...\"; sid:1;)`")
+            .into());
     };
     let body = Span::new(open + 1, text.len()).trim(text);
     if !body.of(text).ends_with(')') {
@@ -198,7 +233,8 @@ fn parse_rule(logical: &LogicalLine, line: usize, variables: &Variables) -> Resu
             Span::new(text.len().saturating_sub(1), text.len()),
             "the rule's options have no closing `)`",
         )
-        .help("a rule continues on the next line only after a `\\` at the end of the line"));
+        .help("a rule continues on the next line only after a `\\` at the end of the line")
+        .into());
     }
     let raw = raw_option::split(text, Span::new(body.start, body.end - 1))?;
     let header_span = Span::new(0, open);
@@ -218,7 +254,7 @@ fn parse_rule(logical: &LogicalLine, line: usize, variables: &Variables) -> Resu
     }
     let unsupported: Vec<&RawOption> = raw
         .iter()
-        .filter(|option| !options::is_supported(&option.keyword))
+        .filter(|option| !options::is_supported(text, option, protocols))
         .collect();
     if let Some(first) = unsupported.first() {
         let mut names: Vec<String> = Vec::new();
@@ -233,7 +269,8 @@ fn parse_rule(logical: &LogicalLine, line: usize, variables: &Variables) -> Resu
             at: first.name,
         });
     }
-    let header = header::parse_header(text, header_span, &words, variables)?;
-    let (rule, sid_span) = options::build(text, &raw, header, line)?;
+    let built = header::parse_header(text, header_span, &words, variables)
+        .and_then(|header| options::build(text, &raw, header, line));
+    let (rule, sid_span) = built.map_err(|fault| Refusal { sid, fault })?;
     Ok(Outcome::Rule(Box::new(rule), sid_span))
 }

@@ -1,8 +1,8 @@
 //! Selects the rules to try on a buffer: those whose fast pattern, one chosen content, is in it.
 
 use crate::automaton::{Automaton, SHORTEST};
+use crate::content::{Content, FastPattern};
 use crate::frequency::{CommonStrings, byte_rarity};
-use crate::rule::{Content, FastPattern};
 use crate::short::Shorts;
 
 /// Longest part of a content that is looked for. More would make the automaton larger and no more choosy.

@@ -1,6 +1,9 @@
 //! The typed tree of a rule.
 
+use crate::buffers::{Buffer, Origin, Phase};
 use crate::compare::Compare;
+use crate::condition::{Condition, Section};
+use crate::content::Content;
 use crate::ranges::{AddressSet, PortSet};
 
 /// Actions of rules, in the order in which Suricata evaluates them.
@@ -113,54 +116,6 @@ impl FlowbitKind {
     }
 }
 
-/// The `fast_pattern` keyword of a content.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum FastPattern {
-    /// `fast_pattern`, or `fast_pattern:only`, which is the same here.
-    Whole,
-    /// `fast_pattern:OFFSET,LENGTH`: only this part is looked for first. Bytes from the content's start.
-    Part {
-        /// First byte of the part.
-        offset: u32,
-        /// Its length in bytes.
-        length: u32,
-    },
-}
-
-/// A byte string to be found in a packet's payload or in a stream, and its modifiers.
-#[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub struct Content {
-    /// The bytes.
-    pub bytes: Vec<u8>,
-    /// `!`: the bytes must not be found.
-    pub negated: bool,
-    /// `nocase`: ASCII letters match in either case.
-    pub nocase: bool,
-    /// `offset`: bytes from the start of payload or stream at which the search begins.
-    pub offset: Option<u32>,
-    /// `depth`: bytes from `offset` within which the content must end.
-    pub depth: Option<u32>,
-    /// `distance`: bytes from the end of the match before at which the search begins; may be negative.
-    pub distance: Option<i32>,
-    /// `within`: bytes, from the end of the match before plus `distance`, within which the content must end.
-    pub within: Option<u32>,
-    /// `startswith`: at the start of payload or stream.
-    pub starts_with: bool,
-    /// `endswith`: at the end of payload, or of a stream's message.
-    pub ends_with: bool,
-    /// `fast_pattern`.
-    pub fast_pattern: Option<FastPattern>,
-    /// `rawbytes`: accepted, changes nothing.
-    pub rawbytes: bool,
-}
-
-impl Content {
-    /// True if the content's place depends on the match before it.
-    pub fn is_relative(&self) -> bool {
-        self.distance.is_some() || self.within.is_some()
-    }
-}
-
 /// How the flags of a TCP header are compared.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum FlagsMode {
@@ -269,6 +224,9 @@ pub struct Rule {
     pub noalert: bool,
     /// Contents in the order of the rule.
     pub contents: Vec<Content>,
+    /// Conditions by buffer, in the order of the rule, if it has any beside contents of the payload with
+    /// written places: those of the payload are then here as well as in `contents`. Empty otherwise.
+    pub sections: Vec<Section>,
     /// Conditions on packets.
     pub tests: Vec<PacketTest>,
     /// Line on which the rule starts, counted from 1.
@@ -283,13 +241,47 @@ impl Rule {
         !self.tests.is_empty()
             || self.flow.no_stream
             || self.flow.fragment.is_some()
+            || self.sections.iter().any(is_of_packet)
             || self.protocol == Protocol::TcpPacket
+    }
+
+    /// True if the rule looks into buffers of application messages: it is tried on them only.
+    pub fn is_of_messages(&self) -> bool {
+        self.message_phase().is_some()
+    }
+
+    /// The phase of the latest application buffer that the rule names.
+    pub(crate) fn message_phase(&self) -> Option<Phase> {
+        let infos = self.sections.iter().filter_map(|section| section.buffer);
+        infos
+            .map(Buffer::info)
+            .filter(|info| info.origin != Origin::Packet)
+            .map(|info| info.phase)
+            .max()
+    }
+
+    /// The directions (to the server, to the client) that the flow condition and all buffers allow.
+    pub(crate) fn directions(&self) -> [bool; 2] {
+        let mut allowed = match self.flow.direction {
+            None => [true, true],
+            Some(Direction::ToServer) => [true, false],
+            Some(Direction::ToClient) => [false, true],
+        };
+        for info in self
+            .sections
+            .iter()
+            .filter_map(|section| Some(section.buffer?.info()))
+        {
+            allowed = [allowed[0] && info.to_server, allowed[1] && info.to_client];
+        }
+        allowed
     }
 
     /// True if the rule looks at nothing but addresses and protocol: it is then tried once per flow and
     /// direction, as Suricata does with its IP-only rules.
     pub fn is_address_only(&self) -> bool {
         self.contents.is_empty()
+            && self.sections.is_empty()
             && self.tests.is_empty()
             && self.flow == FlowCondition::default()
             && self.source_ports.is_full()
@@ -299,4 +291,16 @@ impl Rule {
                 .iter()
                 .all(|operation| operation.kind == FlowbitKind::Set)
     }
+}
+
+/// True if only packets have the section's buffer.
+fn is_of_packet(section: &Section) -> bool {
+    section
+        .buffer
+        .is_some_and(|buffer| buffer.info().origin == Origin::Packet)
+}
+
+/// True if a condition is more than a content with written places.
+pub(crate) fn is_beyond_contents(condition: &Condition) -> bool {
+    !matches!(condition, Condition::Content(content) if content.variables.is_empty())
 }

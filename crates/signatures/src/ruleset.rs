@@ -5,10 +5,12 @@ use std::collections::BTreeMap;
 use std::fmt;
 
 use crate::classification::{Classifications, DEFAULT_PRIORITY};
+use crate::evaluate::Prepared;
 use crate::frequency::CommonStrings;
 use crate::matcher::Matcher;
+use crate::message_filters::{MessageParts, Messages};
 use crate::prefilter::{self, FastPart, Prefilter};
-use crate::rule::{Direction, FlowbitKind, Protocol, Rule};
+use crate::rule::{FlowbitKind, Protocol, Rule};
 use crate::state::MAX_FLOWBITS;
 use crate::unfiltered::Unfiltered;
 use crate::view::{ICMP, ICMPV6, SCTP, TCP, UDP};
@@ -91,6 +93,8 @@ pub(crate) struct Compiled {
     pub(crate) category: String,
     pub(crate) priority: u8,
     pub(crate) matcher: Matcher,
+    /// Conditions by buffer, for rules that have more than contents; see [`Rule::sections`].
+    pub(crate) sections: Vec<Prepared>,
     pub(crate) bit_tests: Vec<BitTest>,
     pub(crate) bit_writes: Vec<(FlowbitKind, u8)>,
     /// Looked for in TCP segments even when they are part of the stream.
@@ -143,6 +147,11 @@ pub struct RuleSet {
     pub(crate) unfiltered: Unfiltered,
     /// By direction: rules with negated contents only, tried at the end of a stream's message.
     pub(crate) at_message_end: [Vec<u32>; 2],
+    /// By direction: rules with conditions of which none can be looked for first, tried whenever a stream
+    /// has new bytes.
+    pub(crate) with_every_byte: [Vec<u32>; 2],
+    /// Rules on messages of application protocols.
+    pub(crate) messages: Messages,
     pub(crate) report_packet_and_stream: bool,
     generation: u64,
     longest_content: usize,
@@ -184,30 +193,21 @@ impl RuleSet {
     /// [`CompileError`] when the rules use too many flowbits or too much memory.
     pub fn compile(rules: Vec<Rule>, options: CompileOptions) -> Result<Self, CompileError> {
         let generation = generation(&rules, &options);
-        let mut ordered: Vec<(u8, Rule)> = rules
-            .into_iter()
-            .map(|rule| (priority(&rule, &options.classifications), rule))
-            .collect();
-        // The sort is stable, so that rules that compare equal stay as given.
-        ordered.sort_by_key(|(priority, rule)| (rule.action, flowbits_order(rule), *priority));
-
-        let mut names = BTreeMap::new();
-        let mut compiled = Vec::with_capacity(ordered.len());
-        for (priority, rule) in ordered {
-            compiled.push(compile_rule(rule, priority, &options, &mut names)?);
-        }
+        let mut compiled = compile_rules(rules, &options)?;
         let common = CommonStrings::new();
+        let mut messages = MessageParts::default();
         let mut unfiltered = Unfiltered::default();
         let mut at_message_end = [Vec::new(), Vec::new()];
+        let mut with_every_byte = [Vec::new(), Vec::new()];
         // By group and direction: what its prefilter looks for.
         let mut parts: [[Vec<FastPart>; 2]; GROUPS.len()] = Default::default();
         for (number, rule) in (0u32..).zip(&mut compiled) {
-            let directions = match rule.rule.flow.direction {
-                None => [true, true],
-                // A rule that may be turned around keeps the direction of its flow.
-                Some(Direction::ToServer) => [true, false],
-                Some(Direction::ToClient) => [false, true],
-            };
+            if let Some(phase) = rule.rule.message_phase() {
+                messages.add(number, &rule.rule, phase, &common);
+                continue;
+            }
+            // A rule that may be turned around keeps the direction of its flow.
+            let directions = rule.rule.directions();
             let protocol = rule.rule.protocol;
             let part = prefilter::choose(number, &rule.rule.contents, &common);
             let fast = part.as_ref().map(|part| part.content);
@@ -216,7 +216,12 @@ impl RuleSet {
                 let ports = (!rule.rule.bidirectional)
                     .then_some((&rule.rule.source_ports, &rule.rule.destination_ports));
                 unfiltered.add(number, |known| protocol.covers(known), directions, ports);
-                if !rule.rule.contents.is_empty() && rule.in_streams && protocol.covers(Some(TCP)) {
+                let has_conditions =
+                    !rule.rule.contents.is_empty() || !rule.rule.sections.is_empty();
+                if has_conditions && rule.in_streams && protocol.covers(Some(TCP)) {
+                    if !rule.sections.is_empty() {
+                        push_each(&mut with_every_byte, directions, &number);
+                    }
                     push_each(&mut at_message_end, directions, &number);
                 }
                 continue;
@@ -231,24 +236,28 @@ impl RuleSet {
         }
         unfiltered.finish();
 
+        let longest_content = longest_content(&compiled);
         let (prefilters, by_group) = build_prefilters(&parts, options.automaton_bytes).ok_or(
             CompileError::AutomatonTooLarge {
                 limit: options.automaton_bytes,
                 rules: compiled.len(),
             },
         )?;
-        let longest_content = compiled
-            .iter()
-            .flat_map(|rule| &rule.rule.contents)
-            .map(|content| content.bytes.len())
-            .max()
-            .unwrap_or(0);
+        let messages =
+            messages
+                .build(options.automaton_bytes)
+                .ok_or(CompileError::AutomatonTooLarge {
+                    limit: options.automaton_bytes,
+                    rules: compiled.len(),
+                })?;
         Ok(RuleSet {
             rules: compiled,
             prefilters,
             by_group,
             unfiltered,
             at_message_end,
+            with_every_byte,
+            messages,
             report_packet_and_stream: options.report_packet_and_stream,
             generation,
             longest_content,
@@ -375,6 +384,26 @@ fn flowbits_order(rule: &Rule) -> u8 {
     }
 }
 
+/// The rules in order of evaluation.
+fn compile_rules(
+    rules: Vec<Rule>,
+    options: &CompileOptions,
+) -> Result<Vec<Compiled>, CompileError> {
+    let mut ordered: Vec<(u8, Rule)> = rules
+        .into_iter()
+        .map(|rule| (priority(&rule, &options.classifications), rule))
+        .collect();
+    // The sort is stable, so that rules that compare equal stay as given.
+    ordered.sort_by_key(|(priority, rule)| (rule.action, flowbits_order(rule), *priority));
+
+    let mut names = BTreeMap::new();
+    let mut compiled = Vec::with_capacity(ordered.len());
+    for (priority, rule) in ordered {
+        compiled.push(compile_rule(rule, priority, options, &mut names)?);
+    }
+    Ok(compiled)
+}
+
 fn compile_rule(
     rule: Rule,
     priority: u8,
@@ -410,6 +439,7 @@ fn compile_rule(
     }
     let stream_only = rule.flow.only_stream || rule.protocol == Protocol::TcpStream;
     let needs_packet = rule.needs_packet();
+    let of_messages = rule.is_of_messages();
     // As in Suricata: a place that is counted from the start is looked for in each packet as well.
     let from_start = rule
         .contents
@@ -427,12 +457,13 @@ fn compile_rule(
         .unwrap_or_default();
     Ok(Compiled {
         matcher: Matcher::default(),
+        sections: rule.sections.iter().map(Prepared::new).collect(),
         category,
         priority,
         bit_tests,
         bit_writes,
-        in_packets: !stream_only && (needs_packet || from_start),
-        in_streams: !needs_packet,
+        in_packets: !stream_only && (needs_packet || from_start) && !of_messages,
+        in_streams: !needs_packet && !of_messages,
         stream_only,
         needs_packet,
         address_only: rule.is_address_only(),
@@ -444,6 +475,15 @@ fn compile_rule(
     })
 }
 
+/// Length of the longest content of a payload or stream.
+fn longest_content(rules: &[Compiled]) -> usize {
+    let contents = rules.iter().flat_map(|rule| &rule.rule.contents);
+    contents
+        .map(|content| content.bytes.len())
+        .max()
+        .unwrap_or(0)
+}
+
 /// A fingerprint of rules and settings (FNV-1a), never 0.
 fn generation(rules: &[Rule], options: &CompileOptions) -> u64 {
     let mut hash: u64 = 0xcbf2_9ce4_8422_2325;
@@ -453,7 +493,7 @@ fn generation(rules: &[Rule], options: &CompileOptions) -> u64 {
         }
     };
     // The layout of what is remembered, to be changed with it.
-    add(b"weir-signatures 1");
+    add(b"weir-signatures 2");
     add(&options.automaton_bytes.to_le_bytes());
     for rule in rules {
         add(rule.text.as_bytes());

@@ -1,5 +1,6 @@
 //! Memory that inspection works in, kept by the caller from packet to packet so that none is allocated.
 
+use crate::evaluate::Cuts;
 use crate::matcher::Ends;
 
 /// Counts of what inspection could not remember or search to the end, since the scratch was made.
@@ -13,6 +14,8 @@ pub struct ScratchCounters {
     pub alerts_forgotten: u64,
     /// Searches that gave up on some of the places of a content because it occurs too often.
     pub searches_cut: u64,
+    /// Searches of `pcre` that took too many steps, or had too many bytes to look at; they did not match.
+    pub pcre_cut: u64,
 }
 
 /// Work space of one worker. Holds nothing that outlives a call, apart from its counters.
@@ -20,6 +23,7 @@ pub struct ScratchCounters {
 pub struct Scratch {
     pub(crate) candidates: Candidates,
     pub(crate) ends: Ends,
+    pub(crate) cuts: Cuts,
     pub(crate) counters: ScratchCounters,
 }
 
@@ -30,6 +34,7 @@ impl Scratch {
         let mut scratch = Scratch {
             candidates: Candidates::default(),
             ends: Ends::new(),
+            cuts: Cuts::default(),
             counters: ScratchCounters::default(),
         };
         scratch.candidates.begin(rules);
@@ -39,7 +44,8 @@ impl Scratch {
     /// The counters so far.
     pub fn counters(&self) -> ScratchCounters {
         ScratchCounters {
-            searches_cut: self.ends.truncated,
+            searches_cut: self.ends.truncated + self.cuts.steps,
+            pcre_cut: self.cuts.pcre,
             ..self.counters
         }
     }

@@ -2,7 +2,7 @@
 
 use std::net::{IpAddr, Ipv4Addr};
 
-use crate::error::{Fault, Span};
+use crate::error::{Fault, SkipReason, Span};
 use crate::ranges::{AddressSet, PortSet, RangeSet};
 use crate::variables::Variables;
 
@@ -214,7 +214,8 @@ pub(crate) fn parse_set<S: HeaderSet>(
     let set: S = parse_list(text, span, variables, 0)?;
     if set.is_none() {
         return Err(Fault::new(span, format!("no {} is left to match", S::WHAT))
-            .help("a negation takes everything away; check the values of the variables"));
+            .help("a negation takes everything away; check the values of the variables")
+            .skip(SkipReason::NothingLeft));
     }
     Ok(set)
 }
@@ -287,6 +288,7 @@ fn parse_entry<S: HeaderSet>(
                 end: entry.end,
                 message: format!("in the value of `${name}`: {}", inner.message),
                 help: inner.help,
+                skip: inner.skip,
             },
         );
     }

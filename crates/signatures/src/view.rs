@@ -83,6 +83,12 @@ pub struct PacketView<'a> {
     pub ip_id: Option<u16>,
     /// Options of the IPv4 header, as they are in the packet; empty for IPv6.
     pub ip_options: &'a [u8],
+    /// The header of IPv4 with its options, or that of IPv6 with its extension headers; empty where the caller has
+    /// none.
+    pub network_header: &'a [u8],
+    /// The header of TCP with its options, of UDP, or of ICMP (that of ICMPv6 with all that follows it);
+    /// empty for other protocols and later fragments.
+    pub transport_header: &'a [u8],
     /// TCP header fields; present for TCP.
     pub tcp: Option<TcpFields>,
     /// ICMP header fields; present for ICMP of either version.

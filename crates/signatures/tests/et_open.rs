@@ -24,6 +24,7 @@ fn every_rule_loads_or_is_named() {
         let text = std::fs::read_to_string(folder.join(file)).unwrap();
         let options = ParseOptions {
             unsupported: Unsupported::Skip,
+            ..ParseOptions::default()
         };
         let (parsed, errors) = parse_rules_lossy(&text, &variables, options);
         let lines: Vec<&str> = text.lines().collect();
@@ -44,6 +45,11 @@ fn every_rule_loads_or_is_named() {
             errors.len(),
         );
         for skipped in &parsed.skipped {
+            if skipped.reason == SkipReason::NothingLeft {
+                let sid = skipped.sid.unwrap().to_string();
+                assert!(refused.lines().any(|known| known == sid), "{skipped:?}");
+                continue;
+            }
             let SkipReason::Keywords(names) = &skipped.reason else {
                 panic!("{skipped:?}");
             };
@@ -69,7 +75,8 @@ fn every_rule_loads_or_is_named() {
         }
         rules.extend(parsed.rules);
     }
-    assert!(rules.len() > 700, "{}", rules.len());
+    assert_eq!(with_http(&folder, &variables), (2_582, 5));
+    assert!(rules.len() >= 963, "{}", rules.len());
     let set = RuleSet::compile(rules, CompileOptions::default()).unwrap();
     let (patterns, bytes) = set.prefilter_size();
     eprintln!(
@@ -91,31 +98,99 @@ fn every_rule_loads_or_is_named() {
     }
 }
 
+/// How many rules of both files load, and how many do not, when HTTP's buffers are handed in.
+fn with_http(folder: &std::path::Path, variables: &Variables) -> (usize, usize) {
+    let options = ParseOptions {
+        unsupported: Unsupported::Skip,
+        protocols: AppProtocols::NONE.with(AppProtocol::Http),
+    };
+    let (mut rules, mut others) = (Vec::new(), 0);
+    for file in ["et-core.rules", "et-http.rules"] {
+        let text = std::fs::read_to_string(folder.join(file)).unwrap();
+        let (parsed, errors) = parse_rules_lossy(&text, variables, options);
+        for skipped in &parsed.skipped {
+            eprintln!("{file}: {skipped:?}");
+        }
+        for error in &errors {
+            eprintln!("{file}: {error}");
+        }
+        others += parsed.skipped.len() + errors.len();
+        rules.extend(parsed.rules);
+    }
+    let set = RuleSet::compile(rules, CompileOptions::default()).unwrap();
+    assert!(set.needs_messages());
+    (set.len(), others)
+}
+
 /// Alerts on real traffic are those of Suricata, by capture and rule.
 #[test]
 fn alerts_on_real_traffic() {
-    let Some(traces) = traces() else {
-        return;
+    let options = ParseOptions {
+        unsupported: Unsupported::Skip,
+        ..ParseOptions::default()
     };
-    let folder = traces.join("ids/et-open");
+    compare(&["et-core.rules"], options, true);
+}
+
+/// The same with the rules on HTTP, whose buffers the parsers of `weir-dissect` give: by capture and rule,
+/// but not how often.
+#[test]
+fn alerts_on_real_http() {
+    let options = ParseOptions {
+        unsupported: Unsupported::Skip,
+        protocols: AppProtocols::NONE.with(AppProtocol::Http),
+    };
+    compare(&["et-core.rules", "et-http.rules"], options, false);
+}
+
+/// What is needed of other crates: a stream that goes on behind lost bytes, and opening Geneve.
+const NOT_HERE: [(&str, u32); 2] = [
+    (
+        "b-http/zeek__1000-requests-one-dropped-response.pcap",
+        2_023_668,
+    ),
+    ("d-encap/zeek__geneve-many-options.pcap", 2_013_028),
+];
+
+/// Takes out of `expected` what is not for these tests; that it is not there is checked.
+fn leave_out(name: &str, alerts: &Counts, expected: &mut Counts) {
+    for (_, sid) in NOT_HERE.iter().filter(|known| known.0 == name) {
+        if expected.remove(sid).is_some() {
+            assert_eq!(alerts.get(sid), None, "{name} needs no exception");
+        }
+    }
+}
+
+type Counts = std::collections::BTreeMap<u32, usize>;
+
+fn compiled(folder: &std::path::Path, files: &[&str], options: ParseOptions) -> RuleSet {
     let mut variables = Variables::stock();
     for name in ["HOME_NET", "EXTERNAL_NET"] {
         variables.set_address(name, "any");
     }
     variables.set_port("HTTP_PORTS", "any");
-    let text = std::fs::read_to_string(folder.join("et-core.rules")).unwrap();
-    let options = ParseOptions {
-        unsupported: Unsupported::Skip,
-    };
-    let rules = parse_rules_lossy(&text, &variables, options).0.rules;
+    let mut rules = Vec::new();
+    for file in files {
+        let text = std::fs::read_to_string(folder.join(file)).unwrap();
+        rules.extend(parse_rules_lossy(&text, &variables, options).0.rules);
+    }
     let options = CompileOptions {
         report_packet_and_stream: true,
         ..CompileOptions::default()
     };
-    let set = RuleSet::compile(rules, options).unwrap();
+    RuleSet::compile(rules, options).unwrap()
+}
+
+fn compare(files: &[&str], options: ParseOptions, counted: bool) {
+    let Some(traces) = traces() else {
+        return;
+    };
+    let folder = traces.join("ids/et-open");
+    let set = compiled(&folder, files, options);
     let loaded: Vec<u32> = set.rules().map(|rule| rule.sid).collect();
     let counts = std::fs::read_to_string(folder.join("expected-counts.json")).unwrap();
     let (mut run, mut alerts, mut trace) = (0, 0, None);
+    let mut wrong = Vec::new();
     for line in counts.lines() {
         let fields: Vec<&str> = line.split('"').collect();
         if let &[_, name, rest] = fields.as_slice() {
@@ -132,7 +207,7 @@ fn alerts_on_real_traffic() {
             }
         }
         if line.contains('}')
-            && let Some((name, expected)) = trace.take()
+            && let Some((name, mut expected)) = trace.take()
         {
             let path = traces.join("traces").join(name);
             let packets = if path.is_file() {
@@ -147,11 +222,23 @@ fn alerts_on_real_traffic() {
             for packet in &packets {
                 state.packet(packet);
             }
+            state.finish();
             run += 1;
             alerts += expected.values().sum::<usize>();
-            assert_eq!(state.alerts, expected, "{name}");
+            if !counted {
+                expected.values_mut().for_each(|count| *count = 1);
+                state.alerts.values_mut().for_each(|count| *count = 1);
+            }
+            leave_out(name, &state.alerts, &mut expected);
+            if state.alerts != expected {
+                wrong.push(format!(
+                    "{name}: {:?} instead of {expected:?}",
+                    state.alerts
+                ));
+            }
         }
     }
+    assert!(wrong.is_empty(), "{wrong:#?}");
     eprintln!("{run} captures, {alerts} alerts");
     assert!(run > 80 && alerts >= 30);
 }

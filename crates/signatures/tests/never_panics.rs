@@ -9,7 +9,14 @@ use weir_signatures::*;
 fn check_text(text: &str) {
     let variables = Variables::stock();
     for unsupported in [Unsupported::Refuse, Unsupported::Skip] {
-        let (parsed, errors) = parse_rules_lossy(text, &variables, ParseOptions { unsupported });
+        let (parsed, errors) = parse_rules_lossy(
+            text,
+            &variables,
+            ParseOptions {
+                unsupported,
+                ..ParseOptions::default()
+            },
+        );
         let lines: Vec<&str> = text.split('\n').collect();
         for error in errors {
             let line = lines[error.line - 1];

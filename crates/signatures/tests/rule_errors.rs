@@ -99,7 +99,7 @@ fn options_that_are_wrong() {
         ("priority:0; sid:1;", "at least 1", "0"),
         ("msg:x; sid:1;", "double quotes", "x"),
         ("sid:1", "does not end with `;`", "sid:1"),
-        ("pcre:\"/x/\"; sid:1;", "unsupported keyword `pcre`", "pcre"),
+        ("lua:x; sid:1;", "unsupported keyword `lua`", "lua"),
         (
             "threshold:type limit,track by_src,count 1,seconds 9; sid:1;",
             "unsupported keyword `threshold`",
@@ -219,12 +219,13 @@ fn the_same_sid_twice() {
 #[test]
 fn skipped_rules_are_listed_with_what_they_use() {
     let text = r#"
-alert tcp any any -> any any (pcre:"/a/"; byte_test:1,>,2,3; pcre:"/b/"; sid:1;)
+alert tcp any any -> any any (lua:a; filestore; lua:b; sid:1;)
 alert tcp any any -> any any (content:"x"; sid:2;)
 alert dns any any -> any any (dns.query; content:"x"; sid:3;)
 "#;
     let options = ParseOptions {
         unsupported: Unsupported::Skip,
+        ..ParseOptions::default()
     };
     let parsed = parse_rules_with(text, &Variables::stock(), options).unwrap();
     assert_eq!(parsed.rules.len(), 1);
@@ -234,7 +235,7 @@ alert dns any any -> any any (dns.query; content:"x"; sid:3;)
             Skipped {
                 line: 2,
                 sid: Some(1),
-                reason: SkipReason::Keywords(vec!["pcre".into(), "byte_test".into()]),
+                reason: SkipReason::Keywords(vec!["lua".into(), "filestore".into()]),
             },
             Skipped {
                 line: 4,
@@ -244,7 +245,7 @@ alert dns any any -> any any (dns.query; content:"x"; sid:3;)
         ]
     );
     let counts: Vec<(&str, usize)> = parsed.skipped_by_name().into_iter().collect();
-    assert_eq!(counts, [("byte_test", 1), ("dns", 1), ("pcre", 1)]);
+    assert_eq!(counts, [("dns", 1), ("filestore", 1), ("lua", 1)]);
     let refused = parse_rules(text, &Variables::stock()).unwrap_err();
     assert_eq!(refused.len(), 2);
     assert!(

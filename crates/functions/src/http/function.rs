@@ -5,13 +5,13 @@ use serde::Deserialize;
 use weir_nf::prelude::*;
 use weir_nf::{Event, SideBuffers};
 
-use super::head::{RequestHead, ResponseHead};
-use super::message::{HeadAt, head_end};
 use super::reader::{
     BUFFER_BYTES, BUFFERS, Connection, HEADS, HttpLimits, Next, Reader, direction_of, finish,
     head_bytes, packet,
 };
 use super::settings::Reading;
+use weir_dissect::http::head::{RequestHead, ResponseHead};
+use weir_dissect::http::message::{HeadAt, head_end};
 
 /// Settings of [`Http`].
 #[derive(Clone, Debug, Default, Deserialize, JsonSchema)]
@@ -221,7 +221,7 @@ impl Reader for Http {
         let refused =
             request.fields.expects_continue && response.line.status >= 300 && queue.waiting == 1;
         let body = response.body(method);
-        let tunnel = body == super::head::Body::Tunnel;
+        let tunnel = body == weir_dissect::http::head::Body::Tunnel;
         let keep = false;
         if interim {
             return Next { body, keep };

@@ -1,14 +1,10 @@
 //! HTTP/1.x: a reader of messages out of TCP streams, and the function
 //! `http`, which reports transactions.
 //!
-//! [`mod@line`] judges and reads first lines, [`head`] reads heads, [`message`]
-//! cuts a stream into heads and bodies; [`reader`] drives them from packets and
-//! is shared by all functions that read HTTP.
+//! `weir_dissect::http` judges and reads first lines and heads and cuts a stream into heads and
+//! bodies; [`reader`] drives it from packets and is shared by all functions that read HTTP.
 
 mod function;
-pub mod head;
-pub mod line;
-pub mod message;
 pub mod reader;
 mod settings;
 

@@ -1,9 +1,12 @@
 //! From packets to HTTP messages: what all functions that read HTTP share.
 
+use weir_nf::Buffer;
 use weir_nf::prelude::*;
 
-use super::head::Body;
-use super::message::{self, HeadAt, MessageState, cut_tail};
+use weir_dissect::http::head::Body;
+use weir_dissect::http::message::{self, HeadAt, MessageState, cut_tail};
+use weir_dissect::http::store::{Store, StoreFull};
+
 use crate::stream::{self, ACK, FIN, Limits, Pending, RST, SYN, Segment, StreamState};
 
 /// Side buffers of a function that reads HTTP: two for bytes that wait for
@@ -16,6 +19,30 @@ pub(crate) const HEADS: usize = 2;
 pub(crate) const BUFFER_BYTES: u32 = 256 * 1024;
 /// Waiting bytes that are copied at a time.
 const PIECE: usize = 2048;
+
+/// A side buffer as the store of heads.
+struct Kept<'a, 'b>(&'a mut Buffer<'b>);
+
+impl Store for Kept<'_, '_> {
+    fn bytes(&self) -> &[u8] {
+        self.0.as_slice()
+    }
+
+    fn bytes_mut(&mut self) -> &mut [u8] {
+        self.0.as_mut_slice()
+    }
+
+    fn shorten(&mut self, len: usize) {
+        if len < self.0.len() {
+            // Shrinking needs no memory and so can't fail.
+            let _ = self.0.resize(len);
+        }
+    }
+
+    fn append(&mut self, bytes: &[u8]) -> Result<(), StoreFull> {
+        self.0.extend(bytes).map_err(|_| StoreFull)
+    }
+}
 
 /// Both directions of a connection: 0 is that of the flow's first packet.
 #[derive(Clone, Copy, Debug, Default, FromBytes, IntoBytes, Immutable, KnownLayout)]
@@ -38,7 +65,12 @@ impl Connection {
         for (side, name) in self.sides.iter().zip(["side_0", "side_1"]) {
             shown.within(name, |shown| {
                 side.stream.show(shown);
-                side.message.show(shown);
+                let message = &side.message;
+                shown
+                    .text("reading", message.reading())
+                    .flag("is_http", message.is_known())
+                    .number("left", message.left())
+                    .number("head_bytes", message.head_bytes());
             });
         }
     }
@@ -251,7 +283,7 @@ fn feed<N: Reader>(
             return;
         };
         let message = &mut N::connection_mut(state).side_mut(side).message;
-        match message.step(&mut bytes, &mut store, limits.head, limits.probe) {
+        match message.step(&mut bytes, &mut Kept(&mut store), limits.head, limits.probe) {
             message::Step::More => return,
             other => handle(function, side, other, flow, cx),
         }
@@ -294,7 +326,7 @@ fn settle<N: Reader>(
     if let HeadAt::Stored { len, .. } = head
         && !next.keep
     {
-        cut_tail(&mut store, len);
+        cut_tail(&mut Kept(&mut store), len);
     }
     N::connection_mut(state)
         .side_mut(side)
@@ -315,7 +347,7 @@ fn gap<N: Reader>(
         return;
     };
     let message = &mut N::connection_mut(state).side_mut(side).message;
-    if let Some(step) = message.gap(count, &mut store) {
+    if let Some(step) = message.gap(count, &mut Kept(&mut store)) {
         handle(function, side, step, flow, cx);
     }
 }
@@ -325,7 +357,7 @@ fn end<N: Reader>(function: &N, side: usize, flow: &mut Flow<'_, N>, cx: &mut Co
         return;
     };
     let message = &mut N::connection_mut(state).side_mut(side).message;
-    if let Some(step) = message.end(&mut store) {
+    if let Some(step) = message.end(&mut Kept(&mut store)) {
         handle(function, side, step, flow, cx);
     }
 }

@@ -27,5 +27,7 @@ weir_nf::labels! {
         AlertsForgotten = "alerts_forgotten": Counter<Times>,
         /// Searches that ended at their limit of steps.
         SearchesCut = "searches_cut": Counter<Times>,
+        /// Searches of `pcre` that took too many steps, or had too many bytes to look at.
+        PcreCut = "pcre_cut": Counter<Times>,
     }
 }

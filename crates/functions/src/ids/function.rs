@@ -25,9 +25,10 @@ impl NetworkFunction for Ids {
 Suricata and Snort, and records an `alert` event per match with Suricata's fields (action, gid, \
 signature_id, rev, signature, category, severity).\n\n\
 Rule keywords: content with nocase, depth, offset, distance, within, startswith, endswith, fast_pattern; \
+pcre, isdataat, byte_test, byte_jump, byte_extract, byte_math; ipv4.hdr and the other headers with bsize; \
 flow, flowbits, dsize, flags, seq, ack, window, ttl, id, ipopts, ip_proto, itype, icode, icmp_id, \
 icmp_seq; msg, sid, gid, rev, classtype, priority, reference, metadata, target. Protocols: ip, tcp, \
-tcp-pkt, tcp-stream, udp, icmp, icmpv6, sctp. Others (pcre, http_*, byte_test, ...) are errors, or \
+tcp-pkt, tcp-stream, udp, icmp, icmpv6, sctp. Others (http_*, lua, ...) are errors, or \
 left out with `unsupported: skip`.\n\n\
 TCP rules look at the stream, put in order within a bounded window; patterns are found however they are \
 cut into segments, and the number of alerts does not depend on it. Of bytes that arrive twice the first \
@@ -141,4 +142,5 @@ fn count_limits(space: &mut Space, cx: &mut Context<'_>) {
         now.alerts_forgotten - had.alerts_forgotten,
     );
     cx.count(Count::SearchesCut, now.searches_cut - had.searches_cut);
+    cx.count(Count::PcreCut, now.pcre_cut - had.pcre_cut);
 }

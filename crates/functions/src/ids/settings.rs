@@ -190,6 +190,7 @@ impl Settings {
                 OnUnsupported::Refuse => Unsupported::Refuse,
                 OnUnsupported::Skip => Unsupported::Skip,
             },
+            ..ParseOptions::default()
         };
         let parsed = parse_rules_with(text, variables, options)
             .map_err(|errors| told(path, name, &errors))?;

@@ -362,12 +362,12 @@ alert tcp any any -> any any (flow:not_established; content:"evil"; sid:2;)"#;
 fn errors_of_rules_say_where() {
     let error = refused(Settings::default(), &[]);
     assert!(error.to_string().contains("there are no rules"), "{error}");
-    let text = "alert tcp any any -> any any (content:\"a\"; pcre:\"/b/\"; sid:1;)\n\n\
+    let text = "alert tcp any any -> any any (content:\"a\"; lua:b; sid:1;)\n\n\
                 alert tcp any any -> any any (http_uri; sid:2;)\n";
     let error = refused(with(text), &[]);
     assert_eq!(error.at, Some(("rules".to_owned(), 1, 44)));
     assert!(
-        error.message.contains("unsupported keyword `pcre`"),
+        error.message.contains("unsupported keyword `lua`"),
         "{error}"
     );
     assert!(
@@ -431,8 +431,8 @@ fn rules_that_are_left_out_are_counted_by_keyword() {
     let settings = Settings {
         unsupported: OnUnsupported::Skip,
         ..with(
-            "alert tcp any any -> any any (pcre:\"/b/\"; sid:1;)\n\
-             alert tcp any any -> any any (pcre:\"/b/\"; sid:2;)\n\
+            "alert tcp any any -> any any (lua:b; sid:1;)\n\
+             alert tcp any any -> any any (lua:b; sid:2;)\n\
              alert udp any any -> any any (content:\"evil\"; sid:3;)\n",
         )
     };
@@ -440,7 +440,7 @@ fn rules_that_are_left_out_are_counted_by_keyword() {
     let warnings = builder.warnings().iter();
     assert_eq!(
         warnings.map(|w| w.message.as_str()).collect::<Vec<_>>(),
-        ["rules: 2 of 3 rules are left out, they use: pcre 2"]
+        ["rules: 2 of 3 rules are left out, they use: lua 2"]
     );
     let mut harness = builder.build();
     harness.send(

@@ -9,7 +9,7 @@ use weir_nf::packet::ipv4::Ipv4View;
 use weir_nf::packet::ipv6::Ipv6View;
 use weir_nf::packet::tcp::TcpView;
 use weir_nf::prelude::*;
-use weir_signatures::{FlowContext, IcmpFields, PacketView, TcpFields};
+use weir_signatures::{FlowContext, IcmpFields, PacketView, TcpFields, view};
 
 /// The packet, without what only its flow can say: direction, connection state
 /// and place in the flow are those of a first packet. `None` for what is not
@@ -48,6 +48,21 @@ pub(super) fn packet_view<'p>(
     } else {
         packet.payload()
     };
+    let network_header = bytes
+        .get(usize::from(headers.l3)..usize::from(headers.l4))
+        .unwrap_or(&[]);
+    let transport_end = if headers.proto == view::ICMPV6 {
+        headers.end as usize
+    } else {
+        usize::from(headers.payload)
+    };
+    let transport_header = if later {
+        &[]
+    } else {
+        bytes
+            .get(usize::from(headers.l4)..transport_end)
+            .unwrap_or(&[])
+    };
     Some(PacketView {
         flow: FlowContext {
             source,
@@ -65,6 +80,8 @@ pub(super) fn packet_view<'p>(
         ttl,
         ip_id,
         ip_options,
+        network_header,
+        transport_header,
         tcp,
         icmp,
     })

@@ -7,15 +7,15 @@ mod settings;
 use weir_nf::prelude::*;
 
 use crate::http::Reading;
-use crate::http::head::{Body, RequestHead};
-use crate::http::line::starts_with_ignoring_case;
-use crate::http::message::HeadAt;
 use crate::http::reader::{
     BUFFER_BYTES, BUFFERS, Connection, HEADS, HttpLimits, Next, Reader, direction_of, finish,
     head_bytes, packet,
 };
 use patterns::{Finding, Patterns};
 pub use settings::{Action, Settings};
+use weir_dissect::http::head::{Body, RequestHead};
+use weir_dissect::http::line::starts_with_ignoring_case;
+use weir_dissect::http::message::HeadAt;
 
 /// Most bytes of a form that are looked at.
 const FORM_BYTES: usize = 8 * 1024;

@@ -11,6 +11,8 @@ pub struct Captured {
     pub ttl: u8,
     pub ip_id: Option<u16>,
     pub ip_options: Vec<u8>,
+    /// The IP header.
+    pub network: Vec<u8>,
     /// What follows the IP header.
     pub transport: Vec<u8>,
 }
@@ -96,6 +98,7 @@ fn decode(ip: &[u8]) -> Option<Captured> {
                 ttl: *ip.get(8)?,
                 ip_id: be16(ip, 4),
                 ip_options: ip.get(20..header)?.to_vec(),
+                network: ip.get(..header)?.to_vec(),
                 transport: ip.get(header..total.min(ip.len()))?.to_vec(),
             })
         }
@@ -112,6 +115,7 @@ fn decode(ip: &[u8]) -> Option<Captured> {
                 ttl: *ip.get(7)?,
                 ip_id: None,
                 ip_options: Vec::new(),
+                network: ip.get(..40)?.to_vec(),
                 transport: ip.get(40..(40 + length).min(ip.len()))?.to_vec(),
             })
         }

@@ -2,6 +2,7 @@
 #![allow(dead_code, missing_docs, unreachable_pub)]
 
 pub mod capture;
+pub mod dissected;
 pub mod session;
 
 use std::path::PathBuf;
@@ -64,6 +65,8 @@ pub fn packet(protocol: u8, payload: &[u8]) -> PacketView<'_> {
         ttl: 64,
         ip_id: Some(77),
         ip_options: &[],
+        network_header: &[],
+        transport_header: &[],
         tcp,
         icmp: None,
     }
@@ -128,7 +131,9 @@ impl<'a> Stream<'a> {
             &mut self.scratch,
             &mut |alert| match alert.matched_in {
                 MatchedIn::Stream(end) => alerts.push((alert.rule.sid, end)),
-                MatchedIn::Packet => panic!("an alert in a packet that was not given"),
+                MatchedIn::Packet | MatchedIn::Message => {
+                    panic!("an alert in a packet that was not given")
+                }
             },
         );
         self

@@ -7,6 +7,7 @@ use std::net::IpAddr;
 use weir_signatures::*;
 
 use super::capture::{self, Captured};
+use super::dissected::{Dissected, Next};
 
 #[derive(Default)]
 struct Direction {
@@ -25,6 +26,9 @@ struct Flow {
     syns: [bool; 2],
     established: bool,
     spoke: Option<usize>,
+    /// The last packet's, by direction.
+    context: [Option<FlowContext>; 2],
+    app: Dissected,
 }
 
 /// Protocol and the two ends, the smaller first.
@@ -140,6 +144,10 @@ impl<'a> Run<'a> {
             ttl: packet.ttl,
             ip_id: packet.ip_id,
             ip_options: &packet.ip_options,
+            network_header: &packet.network,
+            transport_header: transport
+                .get(..transport.len() - payload.len())
+                .unwrap_or(transport),
             tcp: (packet.protocol == view::TCP).then(|| TcpFields {
                 flags,
                 sequence: word(4),
@@ -178,6 +186,7 @@ impl<'a> Run<'a> {
                 .inspect_stream(&other, state, &end, &mut flow.bits, scratch, &mut count);
         }
         flow.spoke = Some(side);
+        flow.context[side] = Some(context);
         let Direction {
             bytes, state, next, ..
         } = &mut flow.sides[side];
@@ -199,6 +208,47 @@ impl<'a> Run<'a> {
             } else {
                 self.set
                     .inspect_stream(&context, state, &new, &mut flow.bits, scratch, &mut count);
+            }
+            if self.set.needs_messages() {
+                let next = Next {
+                    context: FlowContext {
+                        established: flow.established,
+                        ..context
+                    },
+                    bytes: Some(piece),
+                };
+                let app = &mut flow.app;
+                app.give(self.set, &next, &mut flow.bits, scratch, &mut count);
+            }
+        }
+    }
+
+    /// The capture is over, and with it all messages.
+    pub fn finish(&mut self) {
+        for flow in self.flows.values_mut() {
+            for side in 0..2 {
+                let Some(context) = flow.context[side].filter(|_| flow.spoke == Some(side)) else {
+                    continue;
+                };
+                let Direction { bytes, state, .. } = &mut flow.sides[side];
+                let end = StreamBytes {
+                    window: bytes,
+                    new_from: bytes.len(),
+                    offset: 0,
+                    last: true,
+                };
+                let alerts = &mut self.alerts;
+                let mut count = |alert: &Alert<'_>| *alerts.entry(alert.rule.sid).or_default() += 1;
+                let (bits, scratch) = (&mut flow.bits, &mut self.scratch);
+                self.set
+                    .inspect_stream(&context, state, &end, bits, scratch, &mut count);
+                if self.set.needs_messages() {
+                    let next = Next {
+                        context,
+                        bytes: None,
+                    };
+                    flow.app.give(self.set, &next, bits, scratch, &mut count);
+                }
             }
         }
     }

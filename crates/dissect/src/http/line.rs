@@ -206,14 +206,15 @@ fn is_other_version(word: &[u8]) -> bool {
         && number.len() <= 4
 }
 
-pub(crate) fn starts_with_ignoring_case(bytes: &[u8], prefix: &[u8]) -> bool {
+/// True where the bytes begin with these, in upper or lower case.
+pub fn starts_with_ignoring_case(bytes: &[u8], prefix: &[u8]) -> bool {
     bytes
         .get(..prefix.len())
         .is_some_and(|head| head.eq_ignore_ascii_case(prefix))
 }
 
 /// `tchar` of RFC 9110 section 5.6.2.
-pub(crate) fn is_token(b: u8) -> bool {
+pub fn is_token(b: u8) -> bool {
     b.is_ascii_alphanumeric() || b"!#$%&'*+-.^_`|~".contains(&b)
 }
 
@@ -272,7 +273,7 @@ impl<'a> StatusLine<'a> {
 
 /// Finds a start line that does not begin its line, for example behind the end of
 /// a body of which a segment was lost. Returns its offset.
-pub(crate) fn start_within(line: &[u8]) -> Option<usize> {
+pub fn start_within(line: &[u8]) -> Option<usize> {
     let text = line.trim_ascii_end();
     let last = last_word(text);
     // `HTTP/1.1`; 9 bytes allow a two-digit minor version.

@@ -83,7 +83,7 @@ fn number(value: &[u8]) -> Option<u64> {
 }
 
 /// One field with the lines that continue it, and the rest.
-fn field_line(lines: &[u8]) -> (&[u8], &[u8]) {
+pub fn field_line(lines: &[u8]) -> (&[u8], &[u8]) {
     let mut end = 0;
     loop {
         let rest = lines.get(end..).unwrap_or(&[]);
@@ -98,7 +98,7 @@ fn field_line(lines: &[u8]) -> (&[u8], &[u8]) {
     }
 }
 
-fn split_first_line(head: &[u8]) -> (&[u8], &[u8]) {
+pub(super) fn split_first_line(head: &[u8]) -> (&[u8], &[u8]) {
     match head.iter().position(|&b| b == b'\n') {
         Some(at) => head.split_at(at + 1),
         None => (head, &[]),

@@ -1,24 +1,26 @@
 //! HTTP/1 messages out of one direction of a connection, piece by piece.
 //!
 //! [`MessageState`] is plain old data; the head that is being put together is
-//! at the end of a side buffer. A head that lies in one packet is never
+//! at the end of a [`Store`]. A head that lies in one packet is never
 //! copied. After bytes that are no message, lost bytes inside a head, or a body
 //! whose framing is lost, the machine looks for the next first line of a
 //! message, which may stand behind other bytes.
 
-use weir_nf::Buffer;
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
 
 use super::head::Body;
 use super::line::{Start, classify_line, start_within};
+use super::store::Store;
 
 /// Reading state of one direction of a connection.
-#[derive(Clone, Copy, Debug, Default, FromBytes, IntoBytes, Immutable, KnownLayout)]
+#[derive(
+    Clone, Copy, Debug, Default, PartialEq, Eq, FromBytes, IntoBytes, Immutable, KnownLayout,
+)]
 #[repr(C)]
 pub struct MessageState {
     /// Bytes left of the body or chunk; while its size is read, the size.
     left: u64,
-    /// Bytes at the end of the buffer that belong to the unfinished head.
+    /// Bytes at the end of the store that belong to the unfinished head.
     partial: u32,
     /// Bytes passed without a message.
     probed: u32,
@@ -65,35 +67,12 @@ mod flag {
 /// Longest line kept while looking for a message.
 const LONGEST_GARBAGE: u32 = 16 * 1024;
 
-impl MessageState {
-    /// Tells it field by field.
-    pub(crate) fn show(&self, shown: &mut weir_nf::Shown) {
-        let reading = match self.mode {
-            mode::START => "first line or head",
-            mode::GARBAGE => "garbage",
-            mode::LENGTH => "body by length",
-            mode::CHUNK_SIZE => "chunk size",
-            mode::CHUNK => "chunk",
-            mode::CHUNK_END => "chunk end",
-            mode::TRAILER => "trailer",
-            mode::UNTIL_CLOSE => "body until close",
-            mode::SKIP_HEAD => "rest of a long head",
-            _ => "ignored",
-        };
-        shown
-            .text("reading", reading)
-            .flag("is_http", self.flags & flag::KNOWN != 0)
-            .number("left", self.left)
-            .number("head_bytes", self.partial);
-    }
-}
-
 /// A head that is complete, or as complete as it will ever be.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum HeadAt<'p> {
     /// In the packet, whole.
     Packet(&'p [u8]),
-    /// The last `len` bytes of the buffer.
+    /// The last `len` bytes of the store.
     Stored {
         /// How many bytes.
         len: u32,
@@ -120,7 +99,7 @@ pub enum Step<'p> {
 }
 
 /// Length of the head at the start of `bytes`, its blank line included.
-pub(crate) fn head_end(bytes: &[u8]) -> Option<usize> {
+pub fn head_end(bytes: &[u8]) -> Option<usize> {
     let mut at = 0;
     loop {
         at += bytes.get(at..)?.iter().position(|&b| b == b'\n')? + 1;
@@ -147,20 +126,50 @@ fn take_line<'p>(input: &mut &'p [u8]) -> &'p [u8] {
     take(input, count)
 }
 
-fn tail<'b>(store: &'b Buffer<'_>, count: u32) -> &'b [u8] {
-    let all = store.as_slice();
+fn tail(store: &impl Store, count: u32) -> &[u8] {
+    let all = store.bytes();
     all.get(all.len().saturating_sub(count as usize)..)
         .unwrap_or(&[])
 }
 
 /// Takes `count` bytes off the end.
-pub(crate) fn cut_tail(store: &mut Buffer<'_>, count: u32) {
-    let len = store.len().saturating_sub(count as usize);
-    // Shrinking needs no memory and so can't fail.
-    let _ = store.resize(len);
+pub fn cut_tail(store: &mut impl Store, count: u32) {
+    let len = store.bytes().len().saturating_sub(count as usize);
+    store.shorten(len);
 }
 
 impl MessageState {
+    /// What is being read, in words.
+    pub fn reading(&self) -> &'static str {
+        match self.mode {
+            mode::START => "first line or head",
+            mode::GARBAGE => "garbage",
+            mode::LENGTH => "body by length",
+            mode::CHUNK_SIZE => "chunk size",
+            mode::CHUNK => "chunk",
+            mode::CHUNK_END => "chunk end",
+            mode::TRAILER => "trailer",
+            mode::UNTIL_CLOSE => "body until close",
+            mode::SKIP_HEAD => "rest of a long head",
+            _ => "ignored",
+        }
+    }
+
+    /// True while a body, or its framing, is read.
+    pub fn is_in_body(&self) -> bool {
+        !matches!(self.mode, mode::START | mode::GARBAGE | mode::IGNORE)
+    }
+
+    /// Bytes left of the body or chunk.
+    pub fn left(&self) -> u64 {
+        self.left
+    }
+
+    /// Bytes at the end of the store that belong to the unfinished head.
+    pub fn head_bytes(&self) -> u32 {
+        self.partial
+    }
+
     /// True where this direction is no HTTP and nothing will be read of it.
     #[inline]
     pub fn is_ignored(&self) -> bool {
@@ -181,7 +190,7 @@ impl MessageState {
     pub fn step<'p>(
         &mut self,
         input: &mut &'p [u8],
-        store: &mut Buffer<'_>,
+        store: &mut impl Store,
         limit: u32,
         probe: u32,
     ) -> Step<'p> {
@@ -240,7 +249,7 @@ impl MessageState {
     fn start<'p>(
         &mut self,
         input: &mut &'p [u8],
-        store: &mut Buffer<'_>,
+        store: &mut impl Store,
         limit: u32,
     ) -> Option<Step<'p>> {
         if self.partial == 0 {
@@ -270,7 +279,7 @@ impl MessageState {
         }
         while !input.is_empty() {
             let line = take_line(input);
-            if self.partial as usize + line.len() > limit as usize || store.extend(line).is_err() {
+            if self.partial as usize + line.len() > limit as usize || store.append(line).is_err() {
                 return Some(self.too_long(line, store));
             }
             self.partial += line.len() as u32;
@@ -323,7 +332,7 @@ impl MessageState {
         }
     }
 
-    fn too_long<'p>(&mut self, line: &[u8], store: &mut Buffer<'_>) -> Step<'p> {
+    fn too_long<'p>(&mut self, line: &[u8], store: &mut impl Store) -> Step<'p> {
         if let Some(head) = self.broken_head(store) {
             self.flags = self.flags & !flag::BROKEN | flag::TOO_LONG;
             self.seen = u8::from(line.last() != Some(&b'\n')) * 2;
@@ -335,7 +344,7 @@ impl MessageState {
     }
 
     /// The unfinished head, where its first line is there.
-    fn broken_head(&mut self, store: &mut Buffer<'_>) -> Option<Step<'static>> {
+    fn broken_head(&mut self, store: &mut impl Store) -> Option<Step<'static>> {
         if !self.has(flag::REQUEST | flag::RESPONSE) || !tail(store, self.partial).contains(&b'\n')
         {
             return None;
@@ -346,7 +355,7 @@ impl MessageState {
         Some(step)
     }
 
-    fn forget(&mut self, store: &mut Buffer<'_>) {
+    fn forget(&mut self, store: &mut impl Store) {
         if self.partial > 0 {
             cut_tail(store, core::mem::take(&mut self.partial));
         }
@@ -410,7 +419,7 @@ impl MessageState {
 
     /// So many bytes are lost. The head given, if any, is what there was of
     /// it.
-    pub fn gap(&mut self, count: u64, store: &mut Buffer<'_>) -> Option<Step<'static>> {
+    pub fn gap(&mut self, count: u64, store: &mut impl Store) -> Option<Step<'static>> {
         match self.mode {
             mode::IGNORE | mode::UNTIL_CLOSE => None,
             mode::LENGTH | mode::CHUNK if count <= self.left => {
@@ -434,7 +443,7 @@ impl MessageState {
     }
 
     /// The stream ended; the head given, if any, is what there was of it.
-    pub fn end(&mut self, store: &mut Buffer<'_>) -> Option<Step<'static>> {
+    pub fn end(&mut self, store: &mut impl Store) -> Option<Step<'static>> {
         match self.mode {
             mode::IGNORE => None,
             mode::START => {
@@ -457,7 +466,7 @@ impl MessageState {
 
     /// Passes (a part of) a line that begins with no message. The line is kept
     /// until it is whole: what precedes a message may end without a line feed.
-    fn garbage(&mut self, input: &mut &[u8], store: &mut Buffer<'_>, probe: u32) {
+    fn garbage(&mut self, input: &mut &[u8], store: &mut impl Store, probe: u32) {
         let line = take_line(input);
         self.probed = self.probed.saturating_add(line.len() as u32);
         if !self.has(flag::KNOWN) && self.probed > probe {
@@ -466,7 +475,7 @@ impl MessageState {
             return;
         }
         let too_long = self.partial + line.len() as u32 > LONGEST_GARBAGE;
-        if too_long || store.extend(line).is_err() {
+        if too_long || store.append(line).is_err() {
             self.forget(store);
             return;
         }
@@ -477,7 +486,7 @@ impl MessageState {
     }
 
     /// Looks for a message inside the line that is kept.
-    fn search(&mut self, store: &mut Buffer<'_>) {
+    fn search(&mut self, store: &mut impl Store) {
         self.flags |= flag::STRICT;
         self.mode = mode::START;
         let text = tail(store, self.partial);
@@ -486,8 +495,8 @@ impl MessageState {
         };
         let start = classify_line(text.get(at..).unwrap_or(&[]), true);
         let keep = text.len() - at;
-        let (from, to) = (store.len() - keep, store.len() - text.len());
-        store.as_mut_slice().copy_within(from.., to);
+        let (from, to) = (store.bytes().len() - keep, store.bytes().len() - text.len());
+        store.bytes_mut().copy_within(from.., to);
         cut_tail(store, at as u32);
         self.partial = keep as u32;
         self.decide(start);

@@ -1,0 +1,15 @@
+//! HTTP/1.x (RFC 9110, RFC 9112).
+//!
+//! [`mod@line`] judges and reads first lines, [`head`] reads heads, [`message`] cuts a stream into heads and
+//! bodies: these three are also for callers with memory of their own ([`store`]). [`mod@uri`] normalises
+//! targets; the parser makes fields of it all and decompresses bodies.
+
+mod fields;
+pub mod head;
+pub mod line;
+pub mod message;
+mod parser;
+pub mod store;
+pub mod uri;
+
+pub(crate) use parser::{Http, Means};

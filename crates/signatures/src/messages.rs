@@ -1,0 +1,117 @@
+//! Inspection of messages of application protocols.
+
+use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
+
+use crate::buffers::Transaction;
+use crate::condition::MAX_VARIABLES;
+use crate::evaluate::{Area, Prepared, Verdict};
+use crate::inspect::{Alert, Inspection, MatchedIn};
+use crate::ruleset::{Compiled, RuleSet};
+use crate::scratch::Scratch;
+use crate::state::FlowBits;
+use crate::view::FlowContext;
+
+/// How many rules are remembered to have matched on one message.
+const MATCHED: usize = 8;
+
+/// The memory of one message: the rules that have matched on it, so that they do not match again when more of
+/// its body comes. To be zeroed when the next message of the direction begins.
+#[derive(
+    Debug, Clone, Copy, PartialEq, Eq, Default, FromBytes, IntoBytes, Immutable, KnownLayout,
+)]
+#[repr(C)]
+pub struct MessageState {
+    generation: u64,
+    /// Numbers of rules plus 1; 0 is free.
+    rules: [u32; MATCHED],
+}
+
+impl MessageState {
+    /// Notes a match; true if there was no room for it.
+    fn note(&mut self, key: u32) -> bool {
+        match self.rules.iter_mut().find(|known| **known == 0) {
+            Some(free) => *free = key,
+            None => return true,
+        }
+        false
+    }
+}
+
+impl RuleSet {
+    /// True if a rule looks at messages of application protocols at all.
+    pub fn needs_messages(&self) -> bool {
+        !self.messages.is_empty()
+    }
+
+    /// Tries the rules on a message of an application protocol. Each rule matches a message once, as far as
+    /// `state` has room.
+    pub fn inspect_transaction(
+        &self,
+        flow: &FlowContext,
+        message: &Transaction<'_>,
+        state: &mut MessageState,
+        bits: &mut FlowBits,
+        scratch: &mut Scratch,
+        on_alert: &mut impl FnMut(&Alert<'_>),
+    ) -> Inspection {
+        bits.adopt(self.generation());
+        if state.generation != self.generation() {
+            *state = MessageState {
+                generation: self.generation(),
+                ..MessageState::default()
+            };
+        }
+        scratch.candidates.begin(self.rules.len());
+        self.messages.find(message, &mut scratch.candidates);
+        let mut inspection = Inspection::default();
+        let mut place = 0;
+        while let Some((number, _, _)) = scratch.candidates.get(place) {
+            place += 1;
+            let Some(rule) = self.rules.get(number as usize) else {
+                continue;
+            };
+            if state.rules.contains(&(number + 1))
+                || !rule.header_matches(flow)
+                || !rule.bits_hold(bits)
+                || !rule.holds_on(message, scratch)
+            {
+                continue;
+            }
+            scratch.counters.alerts_forgotten += u64::from(state.note(number + 1));
+            rule.report(MatchedIn::Message, bits, &mut inspection, on_alert);
+            if inspection.passed {
+                break;
+            }
+        }
+        inspection
+    }
+}
+
+impl Compiled {
+    /// True if all sections hold, each on one of the bytes of its buffer.
+    fn holds_on(&self, message: &Transaction<'_>, scratch: &mut Scratch) -> bool {
+        let mut variables = [0; MAX_VARIABLES];
+        self.sections.iter().all(|section| {
+            let mut holds = |section: &Prepared, data, base, more| {
+                let area = Area {
+                    data,
+                    base,
+                    from: base,
+                    more,
+                };
+                let verdict = section.evaluate(area, &mut variables, &mut scratch.cuts);
+                matches!(verdict, Verdict::Holds(_))
+            };
+            match section.buffer() {
+                None => holds(section, message.payload, 0, false),
+                Some(buffer) => {
+                    let mut all = message.buffers.iter();
+                    all.any(|bytes| {
+                        bytes.buffer == buffer
+                            && holds(section, bytes.bytes, bytes.offset, !bytes.complete)
+                    })
+                }
+            }
+        })
+    }
+}

@@ -1,0 +1,147 @@
+//! Rules on messages of application protocols, handed in as a caller does.
+
+mod common;
+
+use weir_signatures::*;
+
+const HTTP: ParseOptions = ParseOptions {
+    unsupported: Unsupported::Refuse,
+    protocols: AppProtocols::NONE.with(AppProtocol::Http),
+};
+
+/// The rules that match when these messages are handed in, one after the other, as parts of one.
+fn sids(options: &str, calls: &[(Phase, &[Bytes<'_>])]) -> usize {
+    let text = format!("alert tcp any any -> any any ({options} sid:1;)");
+    let parsed = parse_rules_with(&text, &Variables::stock(), HTTP).unwrap();
+    let set = RuleSet::compile(parsed.rules, CompileOptions::default()).unwrap();
+    let mut scratch = Scratch::new(set.len());
+    let (mut state, mut bits) = (MessageState::default(), FlowBits::default());
+    let mut found = 0;
+    for &(phase, buffers) in calls {
+        let message = Transaction {
+            protocol: AppProtocol::Http,
+            phase,
+            buffers,
+            payload: b"GET /a/b?c=d HTTP/1.1\r\n",
+        };
+        let flow = common::flow(view::TCP);
+        set.inspect_transaction(
+            &flow,
+            &message,
+            &mut state,
+            &mut bits,
+            &mut scratch,
+            &mut |alert| {
+                assert_eq!(alert.matched_in, MatchedIn::Message);
+                found += 1;
+            },
+        );
+    }
+    found
+}
+
+#[test]
+fn conditions_look_into_their_buffers() {
+    let head = [
+        Bytes::whole(Buffer::HttpMethod, b"GET"),
+        Bytes::whole(Buffer::HttpUri, b"/a/b?c=d"),
+        Bytes::whole(
+            Buffer::HttpHeader,
+            b"Host: example.org\r\nUser-Agent: x\r\n",
+        ),
+    ];
+    for (options, matches) in [
+        (
+            r#"http.uri; content:"/a"; startswith; content:"d"; distance:5; endswith;"#,
+            1,
+        ),
+        (
+            r#"content:"GET"; http_method; content:"/b"; http_uri; pcre:"/c=[a-f]$/U";"#,
+            1,
+        ),
+        (r#"content:"POST"; http_method; content:"/b"; http_uri;"#, 0),
+        (r#"content:"GET"; http_uri;"#, 0),
+        (r#"uricontent:"B?c"; nocase;"#, 1),
+        (r#"uricontent:"B?c";"#, 0),
+        (
+            r#"content:!"Referer"; http_header; content:"/a"; http_uri;"#,
+            1,
+        ),
+        (
+            r#"content:!"Host"; http_header; content:"/a"; http_uri;"#,
+            0,
+        ),
+        // Without cookies there is no buffer, and no match, negated or not.
+        (r#"content:!"x"; http_cookie; content:"/a"; http_uri;"#, 0),
+        (r#"urilen:8; pcre:"/^\/a/U";"#, 1),
+        (r#"urilen:>8; content:"/a"; http_uri;"#, 0),
+        (
+            r#"http.method; content:"GET"; bsize:3; pkt_data; content:"HTTP/1.1";"#,
+            1,
+        ),
+        (
+            r#"http.method; content:"GET"; pkt_data; content:"HTTP/1.0";"#,
+            0,
+        ),
+        (r#"content:"c="; http_uri; isdataat:1,relative;"#, 1),
+        (r#"content:"c="; http_uri; isdataat:!1,relative;"#, 0),
+        (
+            r#"http.uri; content:"/"; byte_test:1,>,0x60,0,relative;"#,
+            1,
+        ),
+        (r#"flow:to_client; http.uri; content:"/a";"#, 9),
+    ] {
+        if matches == 9 {
+            let text = format!("alert tcp any any -> any any ({options} sid:1;)");
+            let errors = parse_rules_with(&text, &Variables::stock(), HTTP).unwrap_err();
+            assert!(
+                errors[0].message.contains("opposite directions"),
+                "{errors:?}"
+            );
+            continue;
+        }
+        assert_eq!(sids(options, &[(Phase::Head, &head)]), matches, "{options}");
+    }
+}
+
+#[test]
+fn bodies_come_in_windows() {
+    let uri = Bytes::whole(Buffer::HttpUri, b"/upload");
+    let body = |bytes, complete| Bytes {
+        buffer: Buffer::HttpRequestBody,
+        bytes,
+        offset: 0,
+        complete,
+    };
+    let calls: [(Phase, &[Bytes<'_>]); 3] = [
+        (Phase::Head, &[uri]),
+        (Phase::Body, &[uri, body(b"name=ev", false)]),
+        (Phase::Body, &[uri, body(b"name=evil&x", true)]),
+    ];
+    for (options, matches) in [
+        (
+            r#"content:"/upload"; http_uri; content:"name"; http_client_body;"#,
+            1,
+        ),
+        (
+            r#"content:"/upload"; http_uri; content:"evil"; http_client_body;"#,
+            1,
+        ),
+        (r#"content:"/upload"; http_uri;"#, 1),
+        // What later bytes can undo waits for them.
+        (
+            r#"content:"/upload"; http_uri; content:!"&x"; http_client_body;"#,
+            0,
+        ),
+        (
+            r#"content:"name"; http_client_body; content:!"&y"; http_client_body;"#,
+            1,
+        ),
+        (r#"http.request_body; content:"ev"; endswith;"#, 0),
+        (r#"http.request_body; content:"&x"; endswith;"#, 1),
+        (r#"http.request_body; content:"name"; bsize:7;"#, 0),
+        (r#"http.request_body; content:"name"; bsize:11;"#, 1),
+    ] {
+        assert_eq!(sids(options, &calls), matches, "{options}");
+    }
+}
