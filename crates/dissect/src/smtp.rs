@@ -17,8 +17,10 @@ mod mode {
     /// A chunk behind BDAT (RFC 3030), and the last one.
     pub(super) const CHUNK: u8 = 2;
     pub(super) const LAST_CHUNK: u8 = 3;
+    /// A line that answers the server's question, not a command (RFC 4954 section 4).
+    pub(super) const ANSWER: u8 = 4;
     /// STARTTLS was accepted (RFC 3207), or framing is lost.
-    pub(super) const OVER: u8 = 4;
+    pub(super) const OVER: u8 = 5;
 }
 
 /// State of a connection.
@@ -63,6 +65,7 @@ impl Smtp {
             };
             match (to_server, self.mode) {
                 (true, mode::TEXT) => self.text(&line, limits, sink),
+                (true, mode::ANSWER) => self.mode = mode::COMMANDS,
                 (true, _) => self.command(&line, sink),
                 (false, _) => self.reply(&line, sink),
             }
@@ -162,6 +165,7 @@ impl Smtp {
         sink.head((Protocol::Smtp, false), true);
         match code {
             Some(220) if self.secures => self.mode = mode::OVER,
+            Some(334) if self.mode == mode::COMMANDS => self.mode = mode::ANSWER,
             Some(354) if self.mode == mode::COMMANDS => self.mode = mode::TEXT,
             // DATA was refused, and no text came.
             Some(400..) if self.mode == mode::TEXT && self.mail.is_empty() => {

@@ -11,10 +11,16 @@ use crate::values::{Sink, Values};
 /// Content types (RFC 8446 section 5.1).
 const HANDSHAKE: u8 = 22;
 const ALERT: u8 = 21;
+const CHANGE: u8 = 20;
 /// Handshake messages (RFC 8446 section 4).
 const CLIENT_HELLO: u8 = 1;
 const SERVER_HELLO: u8 = 2;
 const CERTIFICATE: u8 = 11;
+/// Random bytes of a server's hello that asks for another one of the client's (RFC 8446 section 4.1.3).
+const RETRY: [u8; 32] = [
+    0xcf, 0x21, 0xad, 0x74, 0xe5, 0x9a, 0x61, 0x11, 0xbe, 0x1d, 0x8c, 0x02, 0x1e, 0x65, 0xb8, 0x91,
+    0xc2, 0xa2, 0x11, 0x16, 0x7a, 0xbb, 0x8c, 0x5e, 0x07, 0x9e, 0x09, 0xe2, 0xc8, 0xa8, 0x33, 0x9c,
+];
 /// Certificates of a chain that are handed out.
 const MOST_CERTIFICATES: usize = 16;
 
@@ -53,6 +59,7 @@ impl Tls {
 
     pub(crate) fn data(&mut self, to_server: bool, mut bytes: &[u8], sink: &mut Sink<'_, '_>) {
         while !bytes.is_empty() && !self.side(to_server).over {
+            let retries = self.hello.get(2..34) == Some(&RETRY[..]);
             let side = self.side(to_server);
             if side.left == 0 {
                 let missing = 5usize.saturating_sub(side.header.len());
@@ -60,7 +67,7 @@ impl Tls {
                 side.header.extend_from_slice(piece);
                 bytes = rest;
                 if side.header.len() == 5 {
-                    side.record(to_server, sink);
+                    side.record(to_server, retries, sink);
                 }
                 continue;
             }
@@ -166,13 +173,15 @@ impl Tls {
 
 impl Side {
     /// Reads a record's header.
-    fn record(&mut self, to_server: bool, sink: &mut Sink<'_, '_>) {
+    fn record(&mut self, to_server: bool, retries: bool, sink: &mut Sink<'_, '_>) {
         let mut header = Bytes(&self.header);
         let kind = header.number(1).unwrap_or(0) as u8;
         let (major, _) = (header.number(1), header.number(1));
         self.left = header.number(2).unwrap_or(0);
         // What follows a change of ciphers is encrypted, and so is application data (RFC 8446 section 5).
-        let known = matches!(kind, HANDSHAKE | ALERT) && major == Some(3);
+        // Where hellos are repeated it means nothing (appendix D.4).
+        let clear = matches!(kind, HANDSHAKE | ALERT) || kind == CHANGE && retries;
+        let known = clear && major == Some(3);
         if !known {
             if !matches!(kind, 20..=24) {
                 sink.values.clear();
