@@ -174,9 +174,9 @@ impl Dissector {
         take: &mut Take<'_>,
     ) {
         let mut means = scratch.means(limits, take);
-        match &mut self.parser {
-            Parser::Http(http) => http.end(to_server, &mut means),
-            _ => {}
+        // Messages of the others have ends of their own.
+        if let Parser::Http(http) = &mut self.parser {
+            http.end(to_server, &mut means);
         }
     }
 

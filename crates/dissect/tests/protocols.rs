@@ -7,12 +7,14 @@ use std::collections::BTreeMap;
 use common::Run;
 use weir_dissect::Limits;
 
+/// tshark's field, ours, and how to write tshark's as ours.
+type Column<'a> = (&'a str, &'a str, fn(&str) -> String);
+
 /// Differences between a column of tshark's and a field of ours, by value, over one capture.
 struct Comparison<'a> {
     file: &'a str,
     filter: &'a str,
-    /// tshark's field, ours, and how to write tshark's as ours.
-    fields: &'a [(&'a str, &'a str, fn(&str) -> String)],
+    fields: &'a [Column<'a>],
     least: usize,
 }
 
@@ -124,3 +126,69 @@ fn commands_of_ftp_are_those_of_tshark() {
         least: 0,
     });
 }
+
+/// Serial number, SHA-1 and validity of each server's own certificate; the names of one of them, as
+/// `openssl x509 -subject -issuer` writes them.
+#[test]
+fn certificates_are_those_of_tshark_and_openssl() {
+    let Some(traces) = common::traces() else {
+        return;
+    };
+    for (name, least) in [
+        ("a-mixed/ndpi__reddit.pcap", 20),
+        ("b-http/ndpi__http_ipv6.pcap", 5),
+    ] {
+        let file = traces.join("traces").join(name);
+        let Some(rows) =
+            common::tshark(&file, "tls.handshake.certificate", &["x509af.serialNumber"])
+        else {
+            return;
+        };
+        let mut difference = BTreeMap::<String, i32>::new();
+        for row in &rows {
+            let first = row[0].split('|').next().unwrap_or("").to_owned();
+            *difference.entry(first).or_default() += 1;
+        }
+        assert!(rows.len() >= least, "{} certificates", rows.len());
+        let mut names = Vec::new();
+        for flow in common::flows(&file) {
+            let run = Run {
+                limits: Limits::default(),
+                seed: None,
+            };
+            for message in common::messages(&flow, run) {
+                let serial = message
+                    .lines()
+                    .find_map(|l| l.strip_prefix("  tls.cert_serial true "));
+                if let Some(serial) = serial {
+                    let serial = serial.replace(':', "").to_lowercase();
+                    *difference.entry(serial).or_default() -= 1;
+                    names.extend(
+                        message
+                            .lines()
+                            .filter(|l| l.contains(".cert_"))
+                            .map(str::to_owned),
+                    );
+                    names.extend(message.lines().last().map(str::to_owned));
+                }
+            }
+        }
+        difference.retain(|_, count| *count != 0);
+        assert!(difference.is_empty(), "{name}: {difference:#?}");
+        if name.contains("http_ipv6") {
+            for expected in KNOWN {
+                assert!(
+                    names.iter().any(|line| line.contains(expected)),
+                    "{expected}: {names:#?}"
+                );
+            }
+        }
+    }
+}
+
+const KNOWN: [&str; 4] = [
+    "fingerprint true fb:a6:ff:a7:58:f3:9d:54:24:45:e5:a0:c4:04:18:d5:58:91:e0:34",
+    "subject true OU=Domain Control Validated, OU=PositiveSSL, CN=shop.ntop.org",
+    "issuer true C=GB, ST=Greater Manchester, L=Salford, O=COMODO CA Limited, CN=COMODO RSA Domain",
+    "(TlsNotBefore, 1447545600), (TlsNotAfter, 1542239999), (TlsChainLength, 3)",
+];
