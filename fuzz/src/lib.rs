@@ -6,6 +6,7 @@ pub mod capture;
 pub mod chain_file;
 pub mod classifier;
 pub mod compression;
+pub mod dissect;
 pub mod engine;
 pub mod http;
 pub mod input;
@@ -25,12 +26,18 @@ pub mod wire;
 pub type Target = fn(&[u8]);
 
 /// All targets by name.
-pub const TARGETS: [(&str, Target); 16] = [
+pub const TARGETS: [(&str, Target); 22] = [
     ("border", border::run),
     ("capture", capture::run),
     ("chain_file", chain_file::run),
     ("classifier", classifier::run),
     ("compression", compression::run),
+    ("dissect_dns", dissect::dns),
+    ("dissect_ftp", dissect::ftp),
+    ("dissect_http", dissect::http),
+    ("dissect_smtp", dissect::smtp),
+    ("dissect_ssh", dissect::ssh),
+    ("dissect_tls", dissect::tls),
     ("engine", engine::run),
     ("http", http::run),
     ("message", message::run),

@@ -110,6 +110,7 @@ pub fn seeds() -> Seeds {
             of_capture(&bytes, captures as u8, &mut seeds);
         }
     }
+    seeds.extend(crate::dissect::seeds());
     let classifiers = classifiers(&seeds);
     seeds.extend(classifiers);
     seeds

@@ -4,9 +4,13 @@ use crate::coding::Decoder;
 use crate::detect::{Found, detect, is_dns};
 use crate::dns::Dns;
 use crate::field::Protocol;
+use crate::ftp::Ftp;
 use crate::http::{Http, Means};
 use crate::limits::Limits;
+use crate::smtp::Smtp;
 use crate::snapshot::{Reader, SnapshotError, put_bytes, put_u8};
+use crate::ssh::Ssh;
+use crate::tls::Tls;
 use crate::values::{Sink, Take, Values};
 
 /// Version of a state's bytes.
@@ -31,6 +35,10 @@ enum Parser {
     Probing([Probe; 2]),
     Http(Box<Http>),
     Dns(Box<Dns>),
+    Tls(Box<Tls>),
+    Ssh(Box<Ssh>),
+    Smtp(Box<Smtp>),
+    Ftp(Box<Ftp>),
     /// Nothing that is known.
     Unknown,
 }
@@ -63,6 +71,10 @@ impl Dissector {
             Parser::Probing(_) | Parser::Unknown => None,
             Parser::Http(_) => Some(Protocol::Http),
             Parser::Dns(_) => Some(Protocol::Dns),
+            Parser::Tls(_) => Some(Protocol::Tls),
+            Parser::Ssh(_) => Some(Protocol::Ssh),
+            Parser::Smtp(_) => Some(Protocol::Smtp),
+            Parser::Ftp(_) => Some(Protocol::Ftp),
         }
     }
 
@@ -72,6 +84,10 @@ impl Dissector {
             Parser::Unknown => true,
             Parser::Http(http) => http.is_over(),
             Parser::Dns(dns) => dns.is_over(),
+            Parser::Tls(tls) => tls.is_over(),
+            Parser::Ssh(ssh) => ssh.is_over(),
+            Parser::Smtp(smtp) => smtp.is_over(),
+            Parser::Ftp(ftp) => ftp.is_over(),
             Parser::Probing(_) => false,
         }
     }
@@ -141,6 +157,10 @@ impl Dissector {
             }
             Parser::Http(http) => http.gap(to_server, count, &mut means),
             Parser::Dns(dns) => dns.gap(to_server),
+            Parser::Tls(tls) => tls.gap(to_server),
+            Parser::Ssh(ssh) => ssh.gap(to_server),
+            Parser::Smtp(smtp) => smtp.gap(to_server),
+            Parser::Ftp(ftp) => ftp.gap(to_server),
             Parser::Unknown => {}
         }
     }
@@ -154,9 +174,9 @@ impl Dissector {
         take: &mut Take<'_>,
     ) {
         let mut means = scratch.means(limits, take);
-        match &mut self.parser {
-            Parser::Http(http) => http.end(to_server, &mut means),
-            Parser::Dns(_) | Parser::Probing(_) | Parser::Unknown => {}
+        // Messages of the others have ends of their own.
+        if let Parser::Http(http) = &mut self.parser {
+            http.end(to_server, &mut means);
         }
     }
 
@@ -169,7 +189,10 @@ impl Dissector {
         self.parser = match protocol {
             Protocol::Http => Parser::Http(Box::default()),
             Protocol::Dns => Parser::Dns(Box::default()),
-            _ => Parser::Unknown,
+            Protocol::Tls => Parser::Tls(Box::default()),
+            Protocol::Ssh => Parser::Ssh(Box::default()),
+            Protocol::Smtp => Parser::Smtp(Box::default()),
+            Protocol::Ftp => Parser::Ftp(Box::default()),
         };
         let server_first = matches!(protocol, Protocol::Smtp | Protocol::Ftp);
         for to_server in [!server_first, server_first] {
@@ -198,6 +221,22 @@ impl Dissector {
                 put_u8(out, Protocol::Dns as u8);
                 dns.save(out);
             }
+            Parser::Tls(tls) => {
+                put_u8(out, Protocol::Tls as u8);
+                tls.save(out);
+            }
+            Parser::Ssh(ssh) => {
+                put_u8(out, Protocol::Ssh as u8);
+                ssh.save(out);
+            }
+            Parser::Smtp(smtp) => {
+                put_u8(out, Protocol::Smtp as u8);
+                smtp.save(out);
+            }
+            Parser::Ftp(ftp) => {
+                put_u8(out, Protocol::Ftp as u8);
+                ftp.save(out);
+            }
         }
     }
 
@@ -224,7 +263,10 @@ impl Dissector {
                 &mut scratch.decoder,
             )?)),
             Some(Protocol::Dns) => Parser::Dns(Box::new(Dns::load(&mut reader)?)),
-            Some(_) => return Err(SnapshotError::Malformed),
+            Some(Protocol::Tls) => Parser::Tls(Box::new(Tls::load(&mut reader)?)),
+            Some(Protocol::Ssh) => Parser::Ssh(Box::new(Ssh::load(&mut reader)?)),
+            Some(Protocol::Smtp) => Parser::Smtp(Box::new(Smtp::load(&mut reader, limits)?)),
+            Some(Protocol::Ftp) => Parser::Ftp(Box::new(Ftp::load(&mut reader)?)),
             None if kind == 0 => Parser::Unknown,
             None if kind == 255 => {
                 let mut probes: [Probe; 2] = Default::default();
@@ -269,6 +311,10 @@ impl Parser {
         match self {
             Parser::Http(http) => http.data(to_server, bytes, means),
             Parser::Dns(dns) => dns.data(to_server, bytes, &mut means.sink),
+            Parser::Tls(tls) => tls.data(to_server, bytes, &mut means.sink),
+            Parser::Ssh(ssh) => ssh.data(to_server, bytes, &mut means.sink),
+            Parser::Smtp(smtp) => smtp.data(to_server, bytes, means.limits, &mut means.sink),
+            Parser::Ftp(ftp) => ftp.data(to_server, bytes, &mut means.sink),
             Parser::Probing(_) | Parser::Unknown => {}
         }
     }

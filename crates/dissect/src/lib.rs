@@ -15,9 +15,14 @@ mod detect;
 mod dissector;
 mod dns;
 mod field;
+mod ftp;
 pub mod http;
 mod limits;
+mod lines;
+mod smtp;
 mod snapshot;
+mod ssh;
+mod tls;
 mod values;
 
 pub use dissector::{Dissector, Scratch};

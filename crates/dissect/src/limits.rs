@@ -23,7 +23,7 @@ impl Limits {
     pub(crate) const GARBAGE: usize = 16 * 1024;
 
     /// Most bytes that a flow keeps in memory: in HTTP, both directions have a head, a compressed body and
-    /// what it decompressed to. 442 KiB by default. Memory while decompressing comes on top, once for each
+    /// what it decompressed to. 497 KiB by default. Memory while decompressing comes on top, once for each
     /// [`crate::Scratch`].
     pub fn bytes_per_flow(&self) -> usize {
         let http = 2 * (self.head.max(Limits::GARBAGE) * 2 + 2 * self.body);
@@ -32,9 +32,9 @@ impl Limits {
             + 1024
     }
 
-    /// Most bytes of a flow's snapshot: in HTTP, both directions have a head and a body. 248 KiB by default.
+    /// Most bytes of a flow's snapshot: in HTTP, both directions have a head and a body. 249 KiB by default.
     pub fn snapshot_bytes(&self) -> usize {
-        2 * (self.head.max(Limits::GARBAGE) + self.body).max(Limits::DNS) + 1024
+        2 * (self.head.max(Limits::GARBAGE) + self.body).max(2 * Limits::HANDSHAKE) + 1024
     }
 }
 

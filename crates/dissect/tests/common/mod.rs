@@ -81,9 +81,9 @@ pub struct Flow {
     pub tcp: bool,
     pub pieces: Vec<Piece>,
     pub ports: (u16, u16),
-    client: Option<(IpAddr, u16)>,
-    next: [Option<u32>; 2],
-    waiting: [Vec<(u32, Vec<u8>)>; 2],
+    pub client: Option<(IpAddr, u16)>,
+    pub next: [Option<u32>; 2],
+    pub waiting: [Vec<(u32, Vec<u8>)>; 2],
 }
 
 impl Flow {

@@ -1,0 +1,228 @@
+//! SMTP (RFC 5321): commands, replies and mails.
+//!
+//! A mail is handed out as `file.data` once it is whole: header and body as sent, without the dots that
+//! SMTP adds, up to the bound of a body. Its MIME parts are not decoded.
+
+use crate::field::{Field, Notice, Number, Protocol};
+use crate::limits::Limits;
+use crate::lines::{Line, Lines, code, word};
+use crate::snapshot::{Reader, SnapshotError, put_bytes, put_u8, put_u32};
+use crate::values::{Phase, Sink, Value};
+
+/// What the client's bytes are.
+mod mode {
+    pub(super) const COMMANDS: u8 = 0;
+    /// The text behind DATA.
+    pub(super) const TEXT: u8 = 1;
+    /// A chunk behind BDAT (RFC 3030), and the last one.
+    pub(super) const CHUNK: u8 = 2;
+    pub(super) const LAST_CHUNK: u8 = 3;
+    /// A line that answers the server's question, not a command (RFC 4954 section 4).
+    pub(super) const ANSWER: u8 = 4;
+    /// STARTTLS was accepted (RFC 3207), or framing is lost.
+    pub(super) const OVER: u8 = 5;
+}
+
+/// State of a connection.
+#[derive(Debug, Default, Clone, PartialEq)]
+pub(crate) struct Smtp {
+    lines: [Lines; 2],
+    mode: u8,
+    /// STARTTLS waits for its reply.
+    secures: bool,
+    /// The mail is longer than is kept.
+    full: bool,
+    /// Bytes left of a chunk.
+    left: u32,
+    mail: Vec<u8>,
+}
+
+impl Smtp {
+    pub(crate) fn is_over(&self) -> bool {
+        self.mode == mode::OVER
+    }
+
+    pub(crate) fn data(
+        &mut self,
+        to_server: bool,
+        mut bytes: &[u8],
+        limits: &Limits,
+        sink: &mut Sink<'_, '_>,
+    ) {
+        while !bytes.is_empty() && !self.is_over() {
+            if to_server && matches!(self.mode, mode::CHUNK | mode::LAST_CHUNK) {
+                let (piece, rest) = bytes.split_at(bytes.len().min(self.left as usize));
+                bytes = rest;
+                self.left -= piece.len() as u32;
+                self.add(piece, limits);
+                self.chunk_ends(sink);
+                continue;
+            }
+            let [down, up] = &mut self.lines;
+            let lines = if to_server { up } else { down };
+            let Some(line) = lines.next(&mut bytes) else {
+                return;
+            };
+            match (to_server, self.mode) {
+                (true, mode::TEXT) => self.text(&line, limits, sink),
+                (true, mode::ANSWER) => self.mode = mode::COMMANDS,
+                (true, _) => self.command(&line, sink),
+                (false, _) => self.reply(&line, sink),
+            }
+        }
+    }
+
+    fn add(&mut self, bytes: &[u8], limits: &Limits) {
+        let room = limits.body.saturating_sub(self.mail.len());
+        self.full |= bytes.len() > room;
+        self.mail
+            .extend_from_slice(bytes.get(..room).unwrap_or(bytes));
+    }
+
+    fn text(&mut self, line: &Line, limits: &Limits, sink: &mut Sink<'_, '_>) {
+        if line.bytes == b"." {
+            self.mode = mode::COMMANDS;
+            self.give(sink);
+            return;
+        }
+        // RFC 5321 section 4.5.2.
+        let text = line.bytes.strip_prefix(b".").unwrap_or(&line.bytes);
+        self.add(text, limits);
+        self.add(b"\r\n", limits);
+    }
+
+    fn chunk_ends(&mut self, sink: &mut Sink<'_, '_>) {
+        if self.left == 0 {
+            if self.mode == mode::LAST_CHUNK {
+                self.give(sink);
+            }
+            self.mode = mode::COMMANDS;
+        }
+    }
+
+    /// Hands out the mail.
+    fn give(&mut self, sink: &mut Sink<'_, '_>) {
+        sink.values.clear();
+        let body = [Value {
+            field: Field::FileData,
+            bytes: &self.mail,
+            old: 0,
+            complete: !self.full,
+        }];
+        let of = (Protocol::Smtp, true);
+        (sink.take)(&sink.values.message(of, Phase::Body, true, &body));
+        self.mail = Vec::new();
+        self.full = false;
+    }
+
+    fn command(&mut self, line: &Line, sink: &mut Sink<'_, '_>) {
+        if line.bytes.is_empty() {
+            return;
+        }
+        let (command, rest) = word(&line.bytes);
+        let command = command.to_ascii_uppercase();
+        sink.values.clear();
+        sink.values.put(Field::SmtpCommand, &command);
+        match &command[..] {
+            b"HELO" | b"EHLO" => sink.values.put(Field::SmtpHelo, rest),
+            b"MAIL" => put_path(Field::SmtpMailFrom, rest, sink),
+            b"RCPT" => put_path(Field::SmtpRcptTo, rest, sink),
+            b"DATA" => self.mode = mode::TEXT,
+            b"STARTTLS" => self.secures = true,
+            _ => {}
+        }
+        if line.too_long {
+            sink.values.notice(Notice::SmtpCommandTooLong);
+        }
+        sink.head((Protocol::Smtp, true), true);
+        if command == b"BDAT" {
+            let (size, last) = word(rest);
+            let size = size.iter().try_fold(0u32, |n, b| {
+                let digit = b.is_ascii_digit().then(|| u32::from(b - b'0'))?;
+                n.checked_mul(10)?.checked_add(digit)
+            });
+            let is_last = last.eq_ignore_ascii_case(b"LAST");
+            self.left = size.unwrap_or(0);
+            self.mode = if is_last {
+                mode::LAST_CHUNK
+            } else {
+                mode::CHUNK
+            };
+            self.chunk_ends(sink);
+        }
+    }
+
+    fn reply(&mut self, line: &Line, sink: &mut Sink<'_, '_>) {
+        let code = code(&line.bytes);
+        sink.values.clear();
+        sink.values.put(Field::SmtpReply, &line.bytes);
+        if let Some(code) = code {
+            sink.values.number(Number::ReplyCode, code);
+        }
+        if line.too_long {
+            sink.values.notice(Notice::SmtpReplyTooLong);
+        }
+        sink.head((Protocol::Smtp, false), true);
+        match code {
+            Some(220) if self.secures => self.mode = mode::OVER,
+            Some(334) if self.mode == mode::COMMANDS => self.mode = mode::ANSWER,
+            Some(354) if self.mode == mode::COMMANDS => self.mode = mode::TEXT,
+            // DATA was refused, and no text came.
+            Some(400..) if self.mode == mode::TEXT && self.mail.is_empty() => {
+                self.mode = mode::COMMANDS;
+            }
+            _ => {}
+        }
+        if code.is_some_and(|code| code >= 400) {
+            self.secures = false;
+        }
+    }
+
+    /// Reading goes on in the middle of a line, or of a mail that is not handed out.
+    pub(crate) fn gap(&mut self, to_server: bool) {
+        if let Some(lines) = self.lines.get_mut(usize::from(to_server)) {
+            *lines = Lines::default();
+        }
+        if to_server {
+            self.full |= self.mode == mode::TEXT;
+            if matches!(self.mode, mode::CHUNK | mode::LAST_CHUNK) {
+                self.mode = mode::OVER;
+            }
+        }
+    }
+
+    pub(crate) fn save(&self, out: &mut Vec<u8>) {
+        for lines in &self.lines {
+            lines.save(out);
+        }
+        put_u8(out, self.mode);
+        put_u8(out, u8::from(self.secures) | u8::from(self.full) << 1);
+        put_u32(out, self.left);
+        put_bytes(out, &self.mail);
+    }
+
+    pub(crate) fn load(reader: &mut Reader<'_>, limits: &Limits) -> Result<Smtp, SnapshotError> {
+        let lines = [Lines::load(reader)?, Lines::load(reader)?];
+        let (mode, flags) = (reader.u8()?, reader.u8()?);
+        Ok(Smtp {
+            lines,
+            mode: mode.min(mode::OVER),
+            secures: flags & 1 != 0,
+            full: flags & 2 != 0,
+            left: reader.u32()?,
+            mail: reader.bytes(limits.body)?,
+        })
+    }
+}
+
+/// The address between `FROM:<` or `TO:<` and `>`.
+fn put_path(field: Field, argument: &[u8], sink: &mut Sink<'_, '_>) {
+    let colon = argument.iter().position(|&b| b == b':');
+    let path = colon.and_then(|at| argument.get(at + 1..)).unwrap_or(&[]);
+    let path = path.trim_ascii_start();
+    let path = match path.strip_prefix(b"<") {
+        Some(path) => path.split(|&b| b == b'>').next().unwrap_or(path),
+        None => word(path).0,
+    };
+    sink.values.put(field, path);
+}
