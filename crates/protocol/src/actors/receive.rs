@@ -315,6 +315,10 @@ impl Actors {
     /// is to be done after it.
     pub(super) fn flush(&mut self, now: Time, pool: &mut FramePool) {
         if !self.run.is_empty() {
+            if self.settings.waits && pool.available() < self.run.len() * PER_PACKET {
+                self.internal
+                    .note("packets are applied that there may be too few frames for");
+            }
             let keeping = core::mem::take(&mut self.keeping)
                 || self.settings.keep_outputs
                 || self.settings.plant == Some(Plant::DropWithoutEntry);

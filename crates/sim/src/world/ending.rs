@@ -91,6 +91,7 @@ impl World<'_> {
         if !busy && waiting.is_none() {
             self.compare_states();
             self.compare_gauge();
+            self.look_for_hoards();
             self.drained_at = self.now;
             self.phase = Phase::Expiring;
         } else if self.now > self.healed_at + DRAIN {

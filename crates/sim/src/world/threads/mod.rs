@@ -1,10 +1,12 @@
 //! A switch and runtimes on one host (`--mode ring`), which are threads of its process or
 //! processes of their own: queues stand where links are, over one packet memory. `rounds`
-//! has them work, `supply` brings processes free frames, `death` ends them.
+//! has them work, `supply` brings processes free frames, `shares` looks who keeps them,
+//! `death` ends them.
 
 mod death;
 mod doom;
 mod rounds;
+mod shares;
 mod supply;
 
 use std::collections::{BTreeMap, VecDeque};
@@ -26,6 +28,9 @@ use supply::Supply;
 
 /// Frames for the ports beside those of `in_process::frames`.
 const PORTS: u32 = 1_024;
+
+/// Frames for packets under way among those of `in_process::frames`.
+const UNDER_WAY: u32 = 4_096;
 
 /// Octets of a small frame, metadata included, where many packets take a large one.
 const SHORT_FRAMES: u32 = 16 * 64;
@@ -129,7 +134,11 @@ impl Threads {
         let (small, large) = in_process::frames(most);
         let kept = in_process::frames_kept(1, keeping);
         let drawn = |what: u64| mix(plan.seed, 0x9100 + what);
-        let usual = pools::layout(small + kept.0 + if few { 0 } else { PORTS });
+        // Few: those that each may keep, and an eighth of those for packets under way.
+        let usual = pools::layout(match few {
+            true => small - UNDER_WAY / 8 * 7 + kept.0 / 8,
+            false => small + kept.0 + PORTS,
+        });
         let layout = MemoryLayout {
             small_bytes: match drawn(1).is_multiple_of(3) {
                 true => SHORT_FRAMES,

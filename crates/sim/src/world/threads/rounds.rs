@@ -301,6 +301,7 @@ impl World<'_> {
                 let left = taken.into_iter().skip(found).rev();
                 left.for_each(|index| threads.port.push_front(index));
             }
+            self.look_at_reserve(no, members);
         }
         if waits && count == 0 {
             self.count(if full {
