@@ -12,7 +12,7 @@ mod view;
 
 use weir_signatures::RuleSet;
 
-pub use settings::{Act, OnUnsupported, Settings};
+pub use settings::{Act, OnUnsupported, Settings, parse_options, variables};
 pub use state::{IdsState, Progress, SideState};
 
 use crate::stream::Limits;

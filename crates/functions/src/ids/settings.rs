@@ -100,6 +100,18 @@ impl Act {
     }
 }
 
+/// How the function reads rules: the application protocols whose buffers it
+/// hands to them, and what becomes of rules that are not supported.
+pub fn parse_options(unsupported: OnUnsupported) -> ParseOptions {
+    ParseOptions {
+        unsupported: match unsupported {
+            OnUnsupported::Refuse => Unsupported::Refuse,
+            OnUnsupported::Skip => Unsupported::Skip,
+        },
+        ..ParseOptions::default()
+    }
+}
+
 /// Most rule errors told at a time.
 const MOST_ERRORS: usize = 8;
 
@@ -131,7 +143,7 @@ impl Settings {
         &self,
         set_up: &mut SetUp<'_>,
     ) -> Result<(RuleSet, Catalogue), SettingsError> {
-        let variables = self.variables()?;
+        let variables = variables(&self.vars)?;
         let mut all = Collected::default();
         if !self.rules.trim().is_empty() {
             self.read("rules", "rules", &self.rules, &variables, &mut all, set_up)?;
@@ -185,14 +197,7 @@ impl Settings {
         all: &mut Collected,
         set_up: &mut SetUp<'_>,
     ) -> Result<(), SettingsError> {
-        let options = ParseOptions {
-            unsupported: match self.unsupported {
-                OnUnsupported::Refuse => Unsupported::Refuse,
-                OnUnsupported::Skip => Unsupported::Skip,
-            },
-            ..ParseOptions::default()
-        };
-        let parsed = parse_rules_with(text, variables, options)
+        let parsed = parse_rules_with(text, variables, parse_options(self.unsupported))
             .map_err(|errors| told(path, name, &errors))?;
         if !parsed.skipped.is_empty() {
             let mut reasons: Vec<(&str, usize)> = parsed.skipped_by_name().into_iter().collect();
@@ -214,40 +219,45 @@ impl Settings {
         }
         Ok(())
     }
+}
 
-    /// The variables, each tried out alone so that a bad value is told where
-    /// it is written.
-    fn variables(&self) -> Result<Variables, SettingsError> {
-        let mut variables = Variables::stock();
-        variables.set_address("HOME_NET", "any");
-        variables.set_address("EXTERNAL_NET", "any");
-        for (name, value) in &self.vars {
-            if is_port(name) {
-                variables.set_port(name, value);
-            } else {
-                variables.set_address(name, value);
-            }
+/// The `$NAME`s that the function's rules may use, with these values (see
+/// [`Settings::vars`]), each tried out alone so that a bad value is told where
+/// it is written.
+///
+/// # Errors
+///
+/// The first value that can't be read, as the setting `vars.NAME`.
+pub fn variables(vars: &BTreeMap<String, String>) -> Result<Variables, SettingsError> {
+    let mut variables = Variables::stock();
+    variables.set_address("HOME_NET", "any");
+    variables.set_address("EXTERNAL_NET", "any");
+    for (name, value) in vars {
+        if is_port(name) {
+            variables.set_port(name, value);
+        } else {
+            variables.set_address(name, value);
         }
-        for name in self.vars.keys() {
-            let rule = if is_port(name) {
-                format!("alert tcp any ${name} -> any any (sid:1;)")
-            } else {
-                format!("alert tcp ${name} any -> any any (sid:1;)")
-            };
-            if let Err(errors) = parse_rules(&rule, &variables) {
-                let error = errors.into_iter().next();
-                let (message, help) = error
-                    .map(|error| (error.message, error.help))
-                    .unwrap_or_default();
-                let bad = SettingsError::new(format!("vars.{name}"), message);
-                return Err(match help {
-                    Some(help) => bad.help(help),
-                    None => bad,
-                });
-            }
-        }
-        Ok(variables)
     }
+    for name in vars.keys() {
+        let rule = if is_port(name) {
+            format!("alert tcp any ${name} -> any any (sid:1;)")
+        } else {
+            format!("alert tcp ${name} any -> any any (sid:1;)")
+        };
+        if let Err(errors) = parse_rules(&rule, &variables) {
+            let error = errors.into_iter().next();
+            let (message, help) = error
+                .map(|error| (error.message, error.help))
+                .unwrap_or_default();
+            let bad = SettingsError::new(format!("vars.{name}"), message);
+            return Err(match help {
+                Some(help) => bad.help(help),
+                None => bad,
+            });
+        }
+    }
+    Ok(variables)
 }
 
 fn is_port(name: &str) -> bool {
