@@ -10,6 +10,7 @@ use weir_signatures::{
     Variables, parse_rules, parse_rules_with,
 };
 
+use super::collect::Collected;
 use super::report::Catalogue;
 use crate::stream::Limits;
 
@@ -22,7 +23,9 @@ pub(super) const BUFFER_BYTES: u32 = 256 * 1024;
 pub struct Settings {
     /// Rules, one per line, in the language of Suricata and Snort.
     pub rules: String,
-    /// Names of rule files, read in this order after `rules`.
+    /// Names of rule files, or patterns such as `rules/*.rules` that at least
+    /// one file fits; read in this order after `rules`, those of a pattern in
+    /// the order of their names.
     pub rule_files: Vec<String>,
     /// Name of a `classification.config`: descriptions and priorities of class
     /// types. Without it those that rule sets commonly rely on are used.
@@ -150,8 +153,10 @@ impl Settings {
         }
         for (number, name) in self.rule_files.iter().enumerate() {
             let path = format!("rule-files[{number}]");
-            let text = set_up.text(&path, name)?;
-            self.read(&path, name, &text, &variables, &mut all, set_up)?;
+            for name in &set_up.names(&path, name)? {
+                let text = set_up.text(&path, name)?;
+                self.read(&path, name, &text, &variables, &mut all, set_up)?;
+            }
         }
         if self.rules.trim().is_empty() && self.rule_files.is_empty() {
             return Err(SettingsError::new("rules", "there are no rules")
@@ -165,14 +170,14 @@ impl Settings {
                     .map_err(|error| told("classification-file", name, &[error]))?
             }
         };
-        let catalogue = Catalogue::new(all.rules.iter(), &classifications, |rule| {
+        let catalogue = Catalogue::new(all.rules().iter(), &classifications, |rule| {
             self.action.blocks(rule)
         });
         let options = CompileOptions {
             classifications,
             ..CompileOptions::default()
         };
-        let set = RuleSet::compile(all.rules, options)
+        let set = RuleSet::compile(all.into_rules(), options)
             .map_err(|error| SettingsError::new("rules", error.to_string()))?;
         if set.longest_content() > self.window as usize {
             return Err(SettingsError::new(
@@ -214,8 +219,9 @@ impl Settings {
             ));
         }
         for rule in parsed.rules {
+            let line = rule.line;
             all.add(rule, name)
-                .map_err(|(line, why)| SettingsError::new(path, why).at(name, line, 1))?;
+                .map_err(|why| SettingsError::new(path, why).at(name, line, 1))?;
         }
         Ok(())
     }
@@ -264,42 +270,8 @@ fn is_port(name: &str) -> bool {
     name.ends_with("_PORTS") || name.ends_with("_PORT")
 }
 
-/// Rules of several texts, each (gid, sid) once.
-#[derive(Default)]
-struct Collected {
-    rules: Vec<Rule>,
-    places: BTreeMap<(u32, u32), (usize, String)>,
-}
-
-impl Collected {
-    /// Adds a rule; of the same rule in two texts the higher revision counts.
-    fn add(&mut self, rule: Rule, text: &str) -> Result<(), (usize, String)> {
-        let key = (rule.gid, rule.sid);
-        let Some((place, other)) = self.places.get_mut(&key) else {
-            self.places.insert(key, (self.rules.len(), text.to_owned()));
-            self.rules.push(rule);
-            return Ok(());
-        };
-        let Some(known) = self.rules.get_mut(*place) else {
-            return Ok(());
-        };
-        if known.rev == rule.rev {
-            let why = format!(
-                "gid {}, sid {}, rev {} is already used in {other}, line {}",
-                rule.gid, rule.sid, rule.rev, known.line
-            );
-            return Err((rule.line, why));
-        }
-        if rule.rev > known.rev {
-            *known = rule;
-            *other = text.to_owned();
-        }
-        Ok(())
-    }
-}
-
 /// The first errors of a text as one.
-fn told(path: &str, name: &str, errors: &[RuleError]) -> SettingsError {
+pub(super) fn told(path: &str, name: &str, errors: &[RuleError]) -> SettingsError {
     let Some(first) = errors.first() else {
         return SettingsError::new(path, "the rules can't be read");
     };
