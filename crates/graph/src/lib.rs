@@ -50,6 +50,7 @@ mod plan_key;
 mod ports;
 mod raw;
 mod read;
+mod rule_variables;
 mod schema;
 mod script;
 mod script_keys;
@@ -72,6 +73,7 @@ pub use network::{Network, OnFailure, PortAddress, Route, RoutedPort, Routing, S
 pub use overrides::Override;
 pub use placing::{PlacedThread, Placing};
 pub use ports::PortDecl;
+pub use rule_variables::{chain_variables, suricata_variables};
 pub use schema::{schema, schema_with};
 pub use script::{Script, ScriptCommand, ScriptStep, ScriptTime, load_script};
 pub use script_keys::{MOST_RUNTIMES, ScriptFlows, ScriptMode, script_schema};

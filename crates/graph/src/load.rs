@@ -167,6 +167,10 @@ impl Sources for Recorder<'_> {
         self.texts.insert(name.to_owned(), text.clone());
         Ok(text)
     }
+
+    fn names(&mut self, pattern: &str) -> Result<Vec<String>, String> {
+        self.inner.names(pattern)
+    }
 }
 
 fn chains(

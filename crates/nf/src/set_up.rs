@@ -13,6 +13,17 @@ pub trait Sources {
     ///
     /// A message for people.
     fn text(&mut self, name: &str) -> Result<String, String>;
+
+    /// Names of the texts that fit `pattern`, sorted: `*`, `?` and `[...]` stand
+    /// for parts of a file's name, `**` for folders. Whoever can't look takes the
+    /// pattern for a name.
+    ///
+    /// # Errors
+    ///
+    /// A message for people that names the pattern, also where nothing fits.
+    fn names(&mut self, pattern: &str) -> Result<Vec<String>, String> {
+        Ok(vec![pattern.to_owned()])
+    }
 }
 
 /// No texts at all.
@@ -71,6 +82,18 @@ impl<'a> SetUp<'a> {
     pub fn text(&mut self, path: &str, name: &str) -> Result<String, SettingsError> {
         self.sources
             .text(name)
+            .map_err(|why| SettingsError::new(path, why))
+    }
+
+    /// Names of the texts that fit the pattern in the setting at `path`, at least
+    /// one ([`Sources::names`]).
+    ///
+    /// # Errors
+    ///
+    /// That nothing fits, or that the pattern can't be read.
+    pub fn names(&mut self, path: &str, pattern: &str) -> Result<Vec<String>, SettingsError> {
+        self.sources
+            .names(pattern)
             .map_err(|why| SettingsError::new(path, why))
     }
 

@@ -15,6 +15,8 @@ pub struct RuleError {
     pub message: String,
     /// Advice on the fault, if there is any.
     pub help: Option<String>,
+    /// True if the fault is that another rule has the same `gid`, `sid` and `rev`.
+    pub duplicate: bool,
 }
 
 impl fmt::Display for RuleError {
@@ -66,6 +68,8 @@ pub(crate) struct Fault {
     pub(crate) help: Option<String>,
     /// The rule may be left out for this reason, since nothing is wrong with how it is written.
     pub(crate) skip: Option<SkipReason>,
+    /// As [`RuleError::duplicate`].
+    pub(crate) duplicate: bool,
 }
 
 impl Fault {
@@ -76,7 +80,13 @@ impl Fault {
             message: message.into(),
             help: None,
             skip: None,
+            duplicate: false,
         }
+    }
+
+    pub(crate) fn duplicate(mut self) -> Self {
+        self.duplicate = true;
+        self
     }
 
     pub(crate) fn skip(mut self, reason: SkipReason) -> Self {

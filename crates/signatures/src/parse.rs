@@ -140,6 +140,7 @@ pub fn parse_rules_lossy(
                             rule.gid, rule.sid, rule.rev, other.line
                         );
                         let fault = Fault::new(sid_span, message)
+                            .duplicate()
                             .help("give one of the two rules another `sid`, or remove it");
                         errors.push(source.error(&logical, fault));
                         continue;

@@ -288,6 +288,7 @@ fn parse_entry<S: HeaderSet>(
                 end: entry.end,
                 message: format!("in the value of `${name}`: {}", inner.message),
                 help: inner.help,
+                duplicate: false,
                 skip: inner.skip,
             },
         );

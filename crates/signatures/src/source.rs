@@ -105,6 +105,7 @@ impl<'a> Source<'a> {
             length: length.max(1),
             message: fault.message,
             help: fault.help,
+            duplicate: fault.duplicate,
         }
     }
 

@@ -1,5 +1,6 @@
 //! Loading a chain file from disk.
 
+use std::collections::BTreeMap;
 use std::fs::File;
 use std::io::Read as _;
 use std::path::{Path, PathBuf};
@@ -39,6 +40,52 @@ impl Sources for Files {
             .and_then(|bytes| String::from_utf8(bytes).map_err(std::io::Error::other))
             .map_err(|error| format!("can't read {}: {error}", path.display()))
     }
+
+    fn names(&mut self, pattern: &str) -> Result<Vec<String>, String> {
+        expanded(&self.folder, pattern)
+    }
+}
+
+/// The files that fit a pattern, sorted, from `folder` on. What has no `*`, `?`
+/// or `[`, or is the name of a file as it stands, is no pattern.
+pub(crate) fn expanded(folder: &Path, pattern: &str) -> Result<Vec<String>, String> {
+    if !pattern.contains(['*', '?', '[']) || folder.join(pattern).is_file() {
+        return Ok(vec![pattern.to_owned()]);
+    }
+    let root = glob::Pattern::escape(&folder.display().to_string());
+    let whole = Path::new(&root).join(pattern).display().to_string();
+    let found = glob::glob(&whole).map_err(|error| format!("the pattern `{pattern}`: {error}"))?;
+    let mut names = Vec::new();
+    for path in found {
+        let path = path.map_err(|error| format!("the pattern `{pattern}`: {error}"))?;
+        if path.is_file() {
+            let name = path.strip_prefix(folder).unwrap_or(&path);
+            names.push(name.display().to_string());
+        }
+    }
+    if names.is_empty() {
+        return Err(format!("no file fits the pattern `{whole}`"));
+    }
+    names.sort();
+    Ok(names)
+}
+
+/// A text of at most 256 MiB, as functions are given those that a chain names.
+pub(crate) fn named_text(name: &str) -> Result<String, Failure> {
+    let folder = PathBuf::new();
+    Files { folder }.text(name).map_err(Failure::outside)
+}
+
+/// The values that rules' variables have in a `suricata.yaml`.
+pub(crate) fn suricata_variables(path: &Path) -> Result<BTreeMap<String, String>, Failure> {
+    weir_graph::suricata_variables(&path.display().to_string(), &text_of(path)?)
+        .map_err(|diagnostics| Failure::chain(weir_graph::render(&diagnostics)))
+}
+
+/// The values that rules' variables have in the `ids` functions of a chain file.
+pub(crate) fn chain_variables(path: &Path) -> Result<BTreeMap<String, String>, Failure> {
+    weir_graph::chain_variables(&path.display().to_string(), &text_of(path)?)
+        .map_err(|diagnostics| Failure::chain(weir_graph::render(&diagnostics)))
 }
 
 /// Checks that this program may run on the cores that a chain file names; those

@@ -24,7 +24,8 @@ Exit codes:
   0  done (a truncated capture is processed up to its end, with a warning)
   1  something outside failed: a file, a disk, a port; `doctor` found a problem
   2  the command line makes no sense
-  3  the chain file, something that it names, the script or the composition is wrong"
+  3  the chain file, something that it names, the script or the composition is wrong;
+     `ids check`: a rule does not load"
     };
 }
 

@@ -36,6 +36,7 @@ mod doctor;
 pub mod driver;
 mod exit;
 mod generate;
+mod ids;
 mod nf;
 mod output;
 mod plan;
@@ -51,7 +52,7 @@ use std::process::ExitCode;
 use clap::Parser;
 use weir_nf::host::Kind;
 
-use args::{Args, Command, NfCommand};
+use args::{Args, Command, IdsCommand, NfCommand};
 
 /// The program with the stock functions and `more`. A function of `more` with
 /// a stock function's name takes its place.
@@ -95,6 +96,9 @@ pub fn main_with_args(
             NfCommand::List(list) => nf::list(&list, &kinds),
             NfCommand::Show(show) => nf::show(&show, &kinds),
             NfCommand::New(new) => nf::new(&new),
+        },
+        Command::Ids(ids) => match ids.command {
+            IdsCommand::Check(check) => ids::check(&check),
         },
         Command::Schema(schema) => check::schema(&schema, &kinds),
         Command::Gen(spec) => generate::generate(&spec),

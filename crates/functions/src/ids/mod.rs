@@ -1,8 +1,10 @@
 //! `ids`: rules of Suricata and Snort over packets and reassembled streams.
 
+mod collect;
 mod counts;
 mod function;
 mod inspect;
+mod loading;
 mod report;
 mod settings;
 mod state;
@@ -12,7 +14,9 @@ mod view;
 
 use weir_signatures::RuleSet;
 
-pub use settings::{Act, OnUnsupported, Settings};
+pub use collect::Replaced;
+pub use loading::{File, Loaded, Loading, Reason, Refused};
+pub use settings::{Act, OnUnsupported, Settings, parse_options, variables};
 pub use state::{IdsState, Progress, SideState};
 
 use crate::stream::Limits;

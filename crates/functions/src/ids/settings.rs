@@ -10,6 +10,7 @@ use weir_signatures::{
     Variables, parse_rules, parse_rules_with,
 };
 
+use super::collect::Collected;
 use super::report::Catalogue;
 use crate::stream::Limits;
 
@@ -22,7 +23,9 @@ pub(super) const BUFFER_BYTES: u32 = 256 * 1024;
 pub struct Settings {
     /// Rules, one per line, in the language of Suricata and Snort.
     pub rules: String,
-    /// Names of rule files, read in this order after `rules`.
+    /// Names of rule files, or patterns such as `rules/*.rules` that at least
+    /// one file fits; read in this order after `rules`, those of a pattern in
+    /// the order of their names.
     pub rule_files: Vec<String>,
     /// Name of a `classification.config`: descriptions and priorities of class
     /// types. Without it those that rule sets commonly rely on are used.
@@ -100,6 +103,18 @@ impl Act {
     }
 }
 
+/// How the function reads rules: the application protocols whose buffers it
+/// hands to them, and what becomes of rules that are not supported.
+pub fn parse_options(unsupported: OnUnsupported) -> ParseOptions {
+    ParseOptions {
+        unsupported: match unsupported {
+            OnUnsupported::Refuse => Unsupported::Refuse,
+            OnUnsupported::Skip => Unsupported::Skip,
+        },
+        ..ParseOptions::default()
+    }
+}
+
 /// Most rule errors told at a time.
 const MOST_ERRORS: usize = 8;
 
@@ -131,15 +146,17 @@ impl Settings {
         &self,
         set_up: &mut SetUp<'_>,
     ) -> Result<(RuleSet, Catalogue), SettingsError> {
-        let variables = self.variables()?;
+        let variables = variables(&self.vars)?;
         let mut all = Collected::default();
         if !self.rules.trim().is_empty() {
             self.read("rules", "rules", &self.rules, &variables, &mut all, set_up)?;
         }
         for (number, name) in self.rule_files.iter().enumerate() {
             let path = format!("rule-files[{number}]");
-            let text = set_up.text(&path, name)?;
-            self.read(&path, name, &text, &variables, &mut all, set_up)?;
+            for name in &set_up.names(&path, name)? {
+                let text = set_up.text(&path, name)?;
+                self.read(&path, name, &text, &variables, &mut all, set_up)?;
+            }
         }
         if self.rules.trim().is_empty() && self.rule_files.is_empty() {
             return Err(SettingsError::new("rules", "there are no rules")
@@ -153,14 +170,14 @@ impl Settings {
                     .map_err(|error| told("classification-file", name, &[error]))?
             }
         };
-        let catalogue = Catalogue::new(all.rules.iter(), &classifications, |rule| {
+        let catalogue = Catalogue::new(all.rules().iter(), &classifications, |rule| {
             self.action.blocks(rule)
         });
         let options = CompileOptions {
             classifications,
             ..CompileOptions::default()
         };
-        let set = RuleSet::compile(all.rules, options)
+        let set = RuleSet::compile(all.into_rules(), options)
             .map_err(|error| SettingsError::new("rules", error.to_string()))?;
         if set.longest_content() > self.window as usize {
             return Err(SettingsError::new(
@@ -185,14 +202,7 @@ impl Settings {
         all: &mut Collected,
         set_up: &mut SetUp<'_>,
     ) -> Result<(), SettingsError> {
-        let options = ParseOptions {
-            unsupported: match self.unsupported {
-                OnUnsupported::Refuse => Unsupported::Refuse,
-                OnUnsupported::Skip => Unsupported::Skip,
-            },
-            ..ParseOptions::default()
-        };
-        let parsed = parse_rules_with(text, variables, options)
+        let parsed = parse_rules_with(text, variables, parse_options(self.unsupported))
             .map_err(|errors| told(path, name, &errors))?;
         if !parsed.skipped.is_empty() {
             let mut reasons: Vec<(&str, usize)> = parsed.skipped_by_name().into_iter().collect();
@@ -209,87 +219,59 @@ impl Settings {
             ));
         }
         for rule in parsed.rules {
+            let line = rule.line;
             all.add(rule, name)
-                .map_err(|(line, why)| SettingsError::new(path, why).at(name, line, 1))?;
+                .map_err(|why| SettingsError::new(path, why).at(name, line, 1))?;
         }
         Ok(())
     }
+}
 
-    /// The variables, each tried out alone so that a bad value is told where
-    /// it is written.
-    fn variables(&self) -> Result<Variables, SettingsError> {
-        let mut variables = Variables::stock();
-        variables.set_address("HOME_NET", "any");
-        variables.set_address("EXTERNAL_NET", "any");
-        for (name, value) in &self.vars {
-            if is_port(name) {
-                variables.set_port(name, value);
-            } else {
-                variables.set_address(name, value);
-            }
+/// The `$NAME`s that the function's rules may use, with these values (see
+/// [`Settings::vars`]), each tried out alone so that a bad value is told where
+/// it is written.
+///
+/// # Errors
+///
+/// The first value that can't be read, as the setting `vars.NAME`.
+pub fn variables(vars: &BTreeMap<String, String>) -> Result<Variables, SettingsError> {
+    let mut variables = Variables::stock();
+    variables.set_address("HOME_NET", "any");
+    variables.set_address("EXTERNAL_NET", "any");
+    for (name, value) in vars {
+        if is_port(name) {
+            variables.set_port(name, value);
+        } else {
+            variables.set_address(name, value);
         }
-        for name in self.vars.keys() {
-            let rule = if is_port(name) {
-                format!("alert tcp any ${name} -> any any (sid:1;)")
-            } else {
-                format!("alert tcp ${name} any -> any any (sid:1;)")
-            };
-            if let Err(errors) = parse_rules(&rule, &variables) {
-                let error = errors.into_iter().next();
-                let (message, help) = error
-                    .map(|error| (error.message, error.help))
-                    .unwrap_or_default();
-                let bad = SettingsError::new(format!("vars.{name}"), message);
-                return Err(match help {
-                    Some(help) => bad.help(help),
-                    None => bad,
-                });
-            }
-        }
-        Ok(variables)
     }
+    for name in vars.keys() {
+        let rule = if is_port(name) {
+            format!("alert tcp any ${name} -> any any (sid:1;)")
+        } else {
+            format!("alert tcp ${name} any -> any any (sid:1;)")
+        };
+        if let Err(errors) = parse_rules(&rule, &variables) {
+            let error = errors.into_iter().next();
+            let (message, help) = error
+                .map(|error| (error.message, error.help))
+                .unwrap_or_default();
+            let bad = SettingsError::new(format!("vars.{name}"), message);
+            return Err(match help {
+                Some(help) => bad.help(help),
+                None => bad,
+            });
+        }
+    }
+    Ok(variables)
 }
 
 fn is_port(name: &str) -> bool {
     name.ends_with("_PORTS") || name.ends_with("_PORT")
 }
 
-/// Rules of several texts, each (gid, sid) once.
-#[derive(Default)]
-struct Collected {
-    rules: Vec<Rule>,
-    places: BTreeMap<(u32, u32), (usize, String)>,
-}
-
-impl Collected {
-    /// Adds a rule; of the same rule in two texts the higher revision counts.
-    fn add(&mut self, rule: Rule, text: &str) -> Result<(), (usize, String)> {
-        let key = (rule.gid, rule.sid);
-        let Some((place, other)) = self.places.get_mut(&key) else {
-            self.places.insert(key, (self.rules.len(), text.to_owned()));
-            self.rules.push(rule);
-            return Ok(());
-        };
-        let Some(known) = self.rules.get_mut(*place) else {
-            return Ok(());
-        };
-        if known.rev == rule.rev {
-            let why = format!(
-                "gid {}, sid {}, rev {} is already used in {other}, line {}",
-                rule.gid, rule.sid, rule.rev, known.line
-            );
-            return Err((rule.line, why));
-        }
-        if rule.rev > known.rev {
-            *known = rule;
-            *other = text.to_owned();
-        }
-        Ok(())
-    }
-}
-
 /// The first errors of a text as one.
-fn told(path: &str, name: &str, errors: &[RuleError]) -> SettingsError {
+pub(super) fn told(path: &str, name: &str, errors: &[RuleError]) -> SettingsError {
     let Some(first) = errors.first() else {
         return SettingsError::new(path, "the rules can't be read");
     };

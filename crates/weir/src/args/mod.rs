@@ -3,6 +3,7 @@
 #[cfg(feature = "control")]
 mod ask;
 mod format;
+mod ids;
 mod seconds;
 #[cfg(feature = "simulator")]
 mod sim;
@@ -32,6 +33,7 @@ pub(crate) use ask::{
 pub(crate) use sim::Sim;
 
 pub(crate) use format::Format;
+pub(crate) use ids::{Ids, IdsCheck, IdsCommand};
 use seconds::seconds;
 pub(crate) use up::Up;
 
@@ -84,6 +86,8 @@ pub(crate) enum Command {
     Plan(ShowPlan),
     /// The network functions: list them, show one's manual, start a new one
     Nf(Nf),
+    /// Rules of the function `ids`: check files
+    Ids(Ids),
     /// Print the JSON Schema of chain files, compositions, scripts or templates
     Schema(Schema),
     /// Write generated traffic to a capture file

@@ -1,0 +1,65 @@
+//! The command line of `weir ids`.
+
+use std::path::PathBuf;
+
+use clap::{Args as ClapArgs, Subcommand};
+
+use super::Format;
+
+#[derive(Debug, ClapArgs)]
+pub(crate) struct Ids {
+    #[command(subcommand)]
+    pub(crate) command: IdsCommand,
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum IdsCommand {
+    /// How many rules of files the function `ids` loads, and why not the others
+    Check(IdsCheck),
+}
+
+#[derive(Debug, ClapArgs)]
+#[command(after_help = "\
+Exit code 0 where all rules load, 3 where one does not.
+
+Examples:
+  weir ids check 'rules/*.rules' --all
+  weir ids check local.rules --var 'HOME_NET=[10.0.0.0/8]' --output json
+  weir ids check emerging.rules --variables suricata.yaml --classification classification.config")]
+pub(crate) struct IdsCheck {
+    /// Rule files; of a pattern such as `rules/*.rules` all that fit
+    #[arg(required = true, value_name = "FILE")]
+    pub(crate) files: Vec<String>,
+    /// Value of a `$NAME` that rules use, as `HOME_NET=10.0.0.0/8`; it comes
+    /// before those of files
+    #[arg(long = "var", value_name = "NAME=VALUE", value_parser = variable)]
+    pub(crate) vars: Vec<(String, String)>,
+    /// Values out of a `suricata.yaml` (`vars`); they come before those of --chain
+    #[arg(long, value_name = "FILE")]
+    pub(crate) variables: Option<PathBuf>,
+    /// Values out of the `ids` functions of a chain file (`vars`)
+    #[arg(long, value_name = "FILE")]
+    pub(crate) chain: Option<PathBuf>,
+    /// `classification.config`; class types that it lacks are told
+    #[arg(long, value_name = "FILE")]
+    pub(crate) classification: Option<String>,
+    /// Lists every rule that does not load
+    #[arg(long)]
+    pub(crate) all: bool,
+    /// How the result is printed
+    #[arg(long, value_enum, default_value_t)]
+    pub(crate) output: Format,
+}
+
+fn variable(text: &str) -> Result<(String, String), String> {
+    let parts = text
+        .split_once('=')
+        .map(|(name, value)| (name.trim(), value.trim()));
+    match parts {
+        Some((name, value)) if !name.is_empty() && !value.is_empty() => {
+            let name = name.strip_prefix('$').unwrap_or(name);
+            Ok((name.to_owned(), value.to_owned()))
+        }
+        _ => Err("expected NAME=VALUE such as HOME_NET=10.0.0.0/8".to_owned()),
+    }
+}

@@ -1,0 +1,86 @@
+//! `weir ids check`: what the function `ids` would load of rule files.
+
+mod show;
+
+use std::collections::BTreeMap;
+use std::path::Path;
+
+use weir_functions::ids::Loading;
+use weir_nf::prelude::SettingsError;
+
+use crate::args::{Format, IdsCheck};
+use crate::chains;
+use crate::exit::{Exit, Failure, Outcome};
+use crate::output;
+
+pub(crate) fn check(args: &IdsCheck) -> Outcome {
+    let mut loading = Loading::new(&values(args)?).map_err(|error| {
+        let given = |(name, _): &(String, String)| error.path == format!("vars.{name}");
+        let failure = wrong(&error);
+        match args.vars.iter().any(given) {
+            true => Failure::usage(failure.why()),
+            false => failure,
+        }
+    })?;
+    let mut files: Vec<String> = Vec::new();
+    for pattern in &args.files {
+        for name in chains::expanded(Path::new(""), pattern).map_err(Failure::outside)? {
+            if !files.contains(&name) {
+                files.push(name);
+            }
+        }
+    }
+    for file in &files {
+        loading.file(file, &chains::named_text(file)?);
+    }
+    let classes = match &args.classification {
+        None => None,
+        Some(name) => Some((name.as_str(), chains::named_text(name)?)),
+    };
+    let classes = classes.as_ref().map(|(name, text)| (*name, text.as_str()));
+    let loaded = loading.end(classes).map_err(|error| wrong(&error))?;
+    match args.output {
+        Format::Text => output::line(&show::text(&loaded, args.all))?,
+        Format::Json => output::json(&show::value(&loaded, args.all))?,
+    }
+    Ok(if loaded.is_fine() {
+        Exit::Done
+    } else {
+        Exit::Chain
+    })
+}
+
+/// A value or a file that can't be used.
+fn wrong(error: &SettingsError) -> Failure {
+    let help = error
+        .help
+        .as_ref()
+        .map(|help| format!("\n  = help: {help}"));
+    let place = match &error.at {
+        Some((name, line, column)) => format!("{name}:{line}:{column}: "),
+        None => String::new(),
+    };
+    let of = match error.path.strip_prefix("vars.") {
+        Some(name) => format!("the value of `{name}`: "),
+        None => String::new(),
+    };
+    Failure::chain(format!(
+        "{place}error: {of}{}{}",
+        error.message,
+        help.unwrap_or_default()
+    ))
+}
+
+/// Values of variables: of a chain file, then of a `suricata.yaml`, then of
+/// `--var`; the last one counts.
+fn values(args: &IdsCheck) -> Result<BTreeMap<String, String>, Failure> {
+    let mut values = BTreeMap::new();
+    if let Some(chain) = &args.chain {
+        values.extend(chains::chain_variables(chain)?);
+    }
+    if let Some(file) = &args.variables {
+        values.extend(chains::suricata_variables(file)?);
+    }
+    values.extend(args.vars.iter().cloned());
+    Ok(values)
+}
