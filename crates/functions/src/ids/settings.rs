@@ -10,6 +10,7 @@ use weir_signatures::{
     Variables, parse_rules, parse_rules_with,
 };
 
+use super::messages::protocols;
 use super::report::Catalogue;
 use crate::stream::Limits;
 
@@ -190,7 +191,7 @@ impl Settings {
                 OnUnsupported::Refuse => Unsupported::Refuse,
                 OnUnsupported::Skip => Unsupported::Skip,
             },
-            ..ParseOptions::default()
+            protocols: protocols(),
         };
         let parsed = parse_rules_with(text, variables, options)
             .map_err(|errors| told(path, name, &errors))?;
