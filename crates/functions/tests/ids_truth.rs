@@ -8,7 +8,8 @@ use std::path::{Path, PathBuf};
 
 use weir_functions::ids::{Ids, Settings};
 use weir_io::capture::{OwnedRecord, ResegmentOptions, resegment};
-use weir_nf::host::{FlowOptions, OnMalformed, Timeouts};
+use weir_nf::host::{FlowOptions, OnMalformed, Stage, Timeouts};
+use weir_nf::packet::{LinkType, Side, Time};
 use weir_runtime::harness::Harness;
 
 /// Alerts per signature.
@@ -197,90 +198,197 @@ impl weir_nf::Sources for Folder {
     }
 }
 
-/// Rules of Emerging Threats over captures: (trace, sid) pairs, the rules that
-/// load.
-#[test]
-fn emerging_threats_rules_find_what_suricata_finds() {
-    let Some(traces) = support::traces() else {
-        return;
-    };
-    let mut folder = Folder(traces.join("ids/et-open"));
-    let counts = folder.read("expected-counts.json");
-    if counts.is_empty() {
-        // Straight to standard error: the harness keeps what a passed test prints.
-        let _ = std::io::Write::write_all(
-            &mut std::io::stderr(),
-            format!("SKIPPED: no alerts in {}\n", folder.0.display()).as_bytes(),
-        );
-        return;
-    }
-    let all = ["HOME_NET", "EXTERNAL_NET", "HTTP_PORTS"];
-    let settings = Settings {
-        rule_files: vec!["et-core.rules".into(), "et-http.rules".into()],
-        classification_file: Some("classification.config".into()),
-        unsupported: weir_functions::ids::OnUnsupported::Skip,
-        vars: all.map(|name| (name.to_owned(), "any".to_owned())).into(),
-        ..Settings::default()
-    };
-    let builder = Harness::builder()
-        .with_sources::<Ids>(settings, &mut folder)
-        .unwrap_or_else(|error| panic!("{error}"))
-        .flows(options());
-    assert_eq!(builder.warnings().len(), 2, "{:?}", builder.warnings());
-    let stage = builder.stage();
-    let loaded = loaded(&(folder.rules("et-core.rules") + &folder.rules("et-http.rules")));
-    let counts: BTreeMap<String, BTreeMap<String, u64>> = serde_json::from_str(&counts).unwrap();
-    // (trace, sid) → alerts.
-    let (mut expected, mut found) = (BTreeMap::new(), BTreeMap::new());
-    for (name, by_sid) in counts {
-        let path = traces.join("traces").join(&name);
-        if !path.exists() {
-            // Straight to standard error: the harness keeps what a passed test prints.
-            let _ = std::io::Write::write_all(
-                &mut std::io::stderr(),
-                format!("SKIPPED: {name} is not there\n").as_bytes(),
-            );
-            continue;
+/// (trace, sid) → alerts.
+type Pairs = BTreeMap<(String, u64), u64>;
+
+/// Pairs that Suricata does not have: it opens neither GRE within UDP nor the link type of NFLOG.
+const NOT_THERE: [(&str, u64); 2] = [
+    ("d-encap/zeek__gre-over-udp-4754.pcap", 2_013_028),
+    ("d-encap/zeek__nflog-http.pcap", 2_013_028),
+];
+
+/// Rules of Emerging Threats, and Suricata's alerts over captures.
+struct Subset {
+    stage: Stage,
+    /// Rules that load, with messages parsed.
+    rules: usize,
+    captures: Vec<(String, Vec<OwnedRecord>)>,
+    expected: Pairs,
+}
+
+fn skipped(what: &str) {
+    // Straight to standard error: the harness keeps what a passed test prints.
+    let _ = std::io::Write::write_all(
+        &mut std::io::stderr(),
+        format!("SKIPPED: {what}\n").as_bytes(),
+    );
+}
+
+impl Subset {
+    fn load() -> Option<Subset> {
+        let traces = support::traces()?;
+        let mut folder = Folder(traces.join("ids/et-open"));
+        let counts = folder.read("expected-counts.json");
+        if counts.is_empty() {
+            skipped(&format!("no alerts in {}", folder.0.display()));
+            return None;
         }
-        for (sid, count) in by_sid {
-            let sid: u64 = sid.parse().unwrap();
-            if loaded.contains(&sid) {
-                expected.insert((name.clone(), sid), count);
+        let all = ["HOME_NET", "EXTERNAL_NET", "HTTP_PORTS"];
+        let settings = Settings {
+            rule_files: vec!["et-core.rules".into(), "et-http.rules".into()],
+            classification_file: Some("classification.config".into()),
+            unsupported: weir_functions::ids::OnUnsupported::Skip,
+            vars: all.map(|name| (name.to_owned(), "any".to_owned())).into(),
+            ..Settings::default()
+        };
+        let builder = Harness::builder()
+            .with_sources::<Ids>(settings, &mut folder)
+            .unwrap_or_else(|error| panic!("{error}"))
+            .flows(options());
+        let warnings = format!("{:?}", builder.warnings());
+        assert!(warnings.contains("1 of 1607 rules"), "{warnings}");
+        let loaded = loaded(&(folder.rules("et-core.rules") + &folder.rules("et-http.rules")));
+        let counts: BTreeMap<String, BTreeMap<String, u64>> =
+            serde_json::from_str(&counts).unwrap();
+        let mut subset = Subset {
+            stage: builder.stage(),
+            rules: loaded.len(),
+            captures: Vec::new(),
+            expected: Pairs::new(),
+        };
+        for (name, by_sid) in counts {
+            let path = traces.join("traces").join(&name);
+            if !path.exists() {
+                skipped(&format!("{name} is not there"));
+                continue;
+            }
+            for (sid, count) in by_sid {
+                let sid: u64 = sid.parse().unwrap();
+                if loaded.contains(&sid) {
+                    subset.expected.insert((name.clone(), sid), count);
+                }
+            }
+            subset.captures.push((name, support::load(&path)));
+        }
+        Some(subset)
+    }
+
+    /// Alerts of a way to run captures, against those of Suricata.
+    fn judge(&self, what: &str, run: impl Fn(&[OwnedRecord]) -> Vec<serde_json::Value>) {
+        let mut found = Pairs::new();
+        for (name, packets) in &self.captures {
+            for event in run(packets) {
+                let sid = event["alert"]["signature_id"].as_u64().unwrap();
+                *found.entry((name.clone(), sid)).or_default() += 1;
             }
         }
-        let mut harness = Harness::of_stage(&stage);
-        for event in support::run(&mut harness, &support::load(&path)) {
-            let sid = event["alert"]["signature_id"].as_u64().unwrap();
-            *found.entry((name.clone(), sid)).or_default() += 1;
+        let (mut pairs, mut same, mut missing) = (0, 0, Vec::new());
+        for (pair, count) in &self.expected {
+            let here = found.remove(pair).unwrap_or(0);
+            pairs += usize::from(here > 0);
+            same += usize::from(here == *count);
+            if here != *count {
+                println!("{what}: {pair:?}: {here} alerts instead of {count}");
+            }
+            if here == 0 {
+                missing.push((pair.0.as_str(), pair.1));
+            }
         }
+        println!(
+            "{what}: {} rules: {pairs} of {} pairs agree, {same} also in the number of alerts; {} more: {found:?}",
+            self.rules,
+            self.expected.len(),
+            found.len()
+        );
+        found.retain(|(name, sid), _| !NOT_THERE.contains(&(name.as_str(), *sid)));
+        assert!(
+            missing.is_empty() && found.is_empty(),
+            "{missing:?} {found:?}"
+        );
     }
-    let (mut pairs, mut same) = (0, 0);
-    for (pair, count) in &expected {
-        let here = found.remove(pair).unwrap_or(0);
-        pairs += u32::from(here > 0);
-        same += u32::from(here == *count);
-        if here != *count {
-            println!("{pair:?}: {here} alerts instead of {count}");
+}
+
+#[test]
+fn emerging_threats_rules_find_what_suricata_finds() {
+    let Some(subset) = Subset::load() else { return };
+    assert!(subset.rules >= 2_576, "{}", subset.rules);
+    assert!(subset.expected.len() > 20, "{}", subset.expected.len());
+    subset.judge("as captured", |packets| {
+        support::run(&mut Harness::of_stage(&subset.stage), packets)
+    });
+}
+
+#[test]
+fn emerging_threats_alerts_do_not_depend_on_segments() {
+    let Some(subset) = Subset::load() else { return };
+    for seed in [1, 2] {
+        subset.judge(&format!("seed {seed}"), |packets| {
+            let packets = resegment(packets, &ResegmentOptions::default(), seed);
+            support::run(&mut Harness::of_stage(&subset.stage), &packets)
+        });
+    }
+}
+
+/// Sends all packets through two engines; every tenth packet all flows move from one to the other.
+fn run_moving(stage: &Stage, packets: &[OwnedRecord]) -> Vec<serde_json::Value> {
+    let mut here = Harness::of_stage(stage);
+    let mut there = Harness::of_stage(stage);
+    let mut lines = Vec::new();
+    for packets in packets.chunks(10) {
+        for packet in packets {
+            here.set_time(Time(packet.time_ns));
+            here.queue_link(Side::Inside, LinkType::from_dlt(packet.dlt), &packet.data);
         }
+        here.flush();
+        lines.extend(here.events());
+        for record in 0..here.runtime().flow_records() {
+            let Some(flow) = here.runtime().open_flow(record) else {
+                continue;
+            };
+            let bytes = here.runtime().export(&flow.key).expect("the flow is there");
+            assert!(here.runtime().forget(&flow.key));
+            there
+                .runtime()
+                .install(&bytes)
+                .unwrap_or_else(|error| panic!("{error}"));
+        }
+        std::mem::swap(&mut here, &mut there);
     }
-    println!(
-        "{} rules: {pairs} of {} pairs agree, {same} also in the number of alerts; {} more: {found:?}",
-        loaded.len(),
-        expected.len(),
-        found.len()
-    );
-    assert_eq!((pairs as usize, found.len()), (expected.len(), 0));
+    here.finish();
+    there.finish();
+    lines.extend(here.events());
+    lines.extend(there.events());
+    let value = |line: String| serde_json::from_str(&line).unwrap();
+    lines.into_iter().map(value).collect()
+}
+
+#[test]
+fn emerging_threats_alerts_do_not_depend_on_moves() {
+    let Some(mut subset) = Subset::load() else {
+        return;
+    };
+    // Many flows move slowly: captures without an alert are left out.
+    let expected = &subset.expected;
+    subset
+        .captures
+        .retain(|(name, _)| expected.keys().any(|(other, _)| other == name));
+    subset.judge("moved", |packets| run_moving(&subset.stage, packets));
 }
 
 /// Numbers of the rules that are not left out.
 fn loaded(text: &str) -> Vec<u64> {
+    let all = weir_signatures::AppProtocol::ALL.into_iter();
     let options = weir_signatures::ParseOptions {
         unsupported: weir_signatures::Unsupported::Skip,
-        ..weir_signatures::ParseOptions::default()
+        protocols: all.fold(
+            weir_signatures::AppProtocols::NONE,
+            weir_signatures::AppProtocols::with,
+        ),
     };
     let mut variables = weir_signatures::Variables::stock();
     variables.set_address("HOME_NET", "any");
     variables.set_address("EXTERNAL_NET", "any");
+    variables.set_port("HTTP_PORTS", "any");
     weir_signatures::parse_rules_with(text, &variables, options)
         .unwrap_or_else(|errors| panic!("{}", errors[0]))
         .rules

@@ -28,13 +28,14 @@ const CAPTURES: [&str; 4] = [
 ];
 
 /// Chains: functions with their settings.
-const CHAINS: [&[(&str, &str)]; 7] = [
+const CHAINS: [&[(&str, &str)]; 8] = [
     &[("firewall", FIREWALL)],
     &[("nat44", NAT)],
     &[("nat44", NAT_PER_CONNECTION)],
     &[("http-classifier", "{}"), ("url-counter", "{}")],
     &[("load-balancer", BALANCER)],
     &[("ids", IDS)],
+    &[("ids", IDS_MESSAGES)],
     &[("firewall", FIREWALL), ("monitor", "{}"), ("nat44", NAT)],
 ];
 
@@ -57,6 +58,11 @@ const BALANCER: &str = r#"{
 const IDS: &str = r#"{
     "midstream": true,
     "rules": "alert tcp any any -> any any (content:\"HTTP/1\"; sid:1;)\nalert tcp any any -> any any (content:\"a\"; content:\"e\"; distance:1; sid:2;)\nalert tcp any any -> any any (content:!\"Host\"; content:\"GET \"; sid:3;)\nalert tcp any any -> any any (content:\"zqzq\"; flowbits:set,a; sid:4;)\nalert udp any any -> any any (content:\"|00 01|\"; sid:5;)\nalert ip any any -> any any (ttl:>1; sid:6;)\n"
+}"#;
+
+const IDS_MESSAGES: &str = r#"{
+    "midstream": true,
+    "rules": "alert tcp any any -> any any (content:\"/\"; http_uri; sid:1;)\nalert tcp any any -> any any (flow:to_client; file_data; content:\"the\"; sid:2;)\nalert tcp any any -> any any (flow:to_client; http.header; content:\"gzip\"; file.data; content:\"html\"; sid:3;)\nalert udp any any -> any any (dns.query; content:\"a\"; sid:4;)\nalert tcp any any -> any any (tls.sni; content:\".\"; sid:5;)\n"
 }"#;
 
 fn stage(chain: &[(&str, &str)], timeouts: Timeouts) -> Stage {

@@ -2,7 +2,7 @@
 
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
 
-use crate::buffers::Transaction;
+use crate::buffers::{AppProtocol, AppProtocols, Origin, Transaction};
 use crate::condition::MAX_VARIABLES;
 use crate::evaluate::{Area, Prepared, Verdict};
 use crate::inspect::{Alert, Inspection, MatchedIn};
@@ -41,6 +41,19 @@ impl RuleSet {
     /// True if a rule looks at messages of application protocols at all.
     pub fn needs_messages(&self) -> bool {
         !self.messages.is_empty()
+    }
+
+    /// The protocols at whose messages rules look. Files (`file.data`) are in those of HTTP and SMTP.
+    pub fn message_protocols(&self) -> AppProtocols {
+        let sections = self.rules.iter().flat_map(|rule| &rule.rule.sections);
+        let buffers = sections.filter_map(|section| section.buffer);
+        buffers.fold(AppProtocols::NONE, |set, buffer| {
+            match buffer.info().origin {
+                Origin::App(protocol) => set.with(protocol),
+                Origin::Files => set.with(AppProtocol::Http).with(AppProtocol::Smtp),
+                Origin::Packet => set,
+            }
+        })
     }
 
     /// Tries the rules on a message of an application protocol. Each rule matches a message once, as far as

@@ -17,6 +17,9 @@ weir_nf::labels! {
         AlertsLost = "alerts_lost": Counter<Times>,
         /// Bytes of streams that were not seen.
         LostBytes = "lost_bytes": Counter<Bytes>,
+        /// Flows whose messages were given up: there was no memory for their parser, or another release
+        /// wrote its state.
+        MessagesLost = "messages_lost": Counter<Times>,
         /// Segments that no reassembly window was free for.
         NoWindow = "no_window",
         /// Partial matches that were given up for newer ones.

@@ -6,6 +6,7 @@ use weir_signatures::FlowBits;
 
 use super::counts::{Count, Reason};
 use super::inspect::Inspection;
+use super::messages::buffers;
 use super::report::{Space, tell};
 use super::settings::BUFFER_BYTES;
 use super::view::packet_view;
@@ -28,21 +29,27 @@ Rule keywords: content with nocase, depth, offset, distance, within, startswith,
 pcre, isdataat, byte_test, byte_jump, byte_extract, byte_math; ipv4.hdr and the other headers with bsize; \
 flow, flowbits, dsize, flags, seq, ack, window, ttl, id, ipopts, ip_proto, itype, icode, icmp_id, \
 icmp_seq; msg, sid, gid, rev, classtype, priority, reference, metadata, target. Protocols: ip, tcp, \
-tcp-pkt, tcp-stream, udp, icmp, icmpv6, sctp. Others (http_*, lua, ...) are errors, or \
+tcp-pkt, tcp-stream, udp, icmp, icmpv6, sctp. Others (threshold, lua, ...) are errors, or \
 left out with `unsupported: skip`.\n\n\
+Rules look into messages of HTTP/1, DNS, TLS, SSH, SMTP and FTP, found by content on any port: http.* \
+and the modifiers of Snort (http_uri, uricontent, urilen, ...), file.data (decompressed), dns.query, \
+dns.answer.name, tls.*, ja3.*, ja4.hash, ssh.*, smtp.*, ftp.*. Of a message 24 KiB of its head and 100 KiB of \
+its body are read. The parser's state (at most 256 KiB, of the memory for side buffers) moves with the flow; \
+where it finds no memory the flow's messages are given up (messages_lost). Parsers allocate memory; \
+flows are parsed only where a rule needs it.\n\n\
 TCP rules look at the stream, put in order within a bounded window; patterns are found however they are \
 cut into segments, and the number of alerts does not depend on it. Of bytes that arrive twice the first \
 copy counts. Rules look at packets where they ask for it (dsize, flags, tcp-pkt, ...) and where a \
 connection's handshake was not seen, unless `midstream` is set. Bytes are inspected when they arrive, \
 before they leave: there is no inline mode to choose.\n\n\
 Limits: a datagram's fragments are inspected one by one; checksums are not verified; `threshold` and \
-application protocols are not supported; a `pass` rule passes the packet at hand, not the flow; `reject` \
+application protocols in a rule's header are not supported; a `pass` rule passes the packet at hand, not the flow; `reject` \
 sends no reset.",
         needs: Needs::Flow,
         reads: Parts::NETWORK.and(Parts::TRANSPORT).and(Parts::PAYLOAD),
         drops: Reason::TABLE,
         counters: Count::TABLE,
-        buffers: 4,
+        buffers: 5,
         buffer_bytes: BUFFER_BYTES,
         events: true,
         cycles: 2_700,
@@ -53,7 +60,9 @@ sends no reset.",
         let limits = settings.limits()?;
         let (rules, catalogue) = settings.compile(set_up)?;
         Ok(Ids {
-            streams: rules.needs_streams(),
+            streams: rules.needs_streams() || rules.needs_messages(),
+            messages: rules.message_protocols(),
+            buffers: buffers(),
             rules,
             catalogue,
             limits,
@@ -117,7 +126,7 @@ sends no reset.",
     }
 
     fn work_space(&self) -> WorkSpace {
-        WorkSpace::new(Space::new(self.rules.len(), PIECE))
+        WorkSpace::new(Space::new(self.rules.len(), PIECE, self.parses()))
     }
 }
 

@@ -3,10 +3,11 @@
 
 use weir_nf::packet::tcp::flag;
 use weir_nf::prelude::*;
-use weir_signatures::{Alert, FlowContext, PacketView, StreamBytes};
+use weir_signatures::{Alert, AppProtocol, FlowContext, PacketView, StreamBytes, view};
 
 use super::Ids;
 use super::counts::Count;
+use super::parser::Input;
 use super::report::{Space, tell};
 use super::state::{IdsState, SideState};
 use super::view::{flow_of_key, packet_view, turned};
@@ -14,14 +15,14 @@ use crate::stream::{Pending, Segment, Step};
 
 /// First of the side buffers that hold windows; those before hold bytes that
 /// wait for earlier ones.
-const WINDOWS: usize = 2;
+pub(super) const WINDOWS: usize = 2;
 
 /// One packet (or the end) of one flow on its way through the rules.
 pub(super) struct Inspection<'i, 'f, 'c> {
-    ids: &'i Ids,
-    flow: &'i mut Flow<'f, Ids>,
-    cx: &'i mut Context<'c>,
-    space: &'i mut Space,
+    pub(super) ids: &'i Ids,
+    pub(super) flow: &'i mut Flow<'f, Ids>,
+    pub(super) cx: &'i mut Context<'c>,
+    pub(super) space: &'i mut Space,
     /// Bytes that come now are not inspected before the handshake is complete.
     defer: bool,
     blocked: bool,
@@ -84,6 +85,12 @@ impl<'i, 'f, 'c> Inspection<'i, 'f, 'c> {
         if !inspected {
             self.alone(&view);
         }
+        if view.flow.protocol == view::UDP
+            && self.ids.messages.contains(AppProtocol::Dns)
+            && !packet.headers().is_later_fragment()
+        {
+            self.messages(side, &view.flow, Input::Datagram(view.payload));
+        }
         self.blocked
     }
 
@@ -98,6 +105,7 @@ impl<'i, 'f, 'c> Inspection<'i, 'f, 'c> {
             let about = flow_of_key(info.key(), direction, side == 0, established);
             self.run(side, &mut Pending::flush(), &about, None);
             self.finish(side, &about);
+            self.messages(side, &about, Input::End);
         }
     }
 
@@ -116,7 +124,7 @@ impl<'i, 'f, 'c> Inspection<'i, 'f, 'c> {
         self.tell(&view.flow);
     }
 
-    fn tell(&mut self, about: &FlowContext) {
+    pub(super) fn tell(&mut self, about: &FlowContext) {
         let id = Some(self.flow.info.id());
         let found = &mut self.space.found;
         if tell(&self.ids.catalogue, about, id, found, self.cx) {
@@ -192,9 +200,11 @@ impl<'i, 'f, 'c> Inspection<'i, 'f, 'c> {
                 Step::Gap(count) => {
                     self.cx.count(Count::LostBytes, count);
                     self.forget(side);
+                    self.messages(side, about, Input::Gap(count));
                 }
                 Step::End => {
                     self.finish(side, about);
+                    self.messages(side, about, Input::End);
                     self.forget(side);
                 }
                 Step::Done => return inspected,
@@ -252,16 +262,29 @@ impl<'i, 'f, 'c> Inspection<'i, 'f, 'c> {
             Some(view) => set.inspect_segment(view, matching, &new, bits, rules, &mut note),
             None => set.inspect_stream(about, matching, &new, bits, rules, &mut note),
         };
-        // Now and then rather than every time: moving the bytes costs.
-        let keep = self.ids.window;
-        if window.len() > keep + keep / 2 {
-            window.consume(window.len() - keep);
-        }
         if !kept {
             self.cx.count(Count::NoWindow, 1);
         }
         self.tell(about);
+        if fresh > bytes.len() {
+            self.deferred_messages(side, about, fresh);
+        } else {
+            self.messages(side, about, Input::Stream(bytes));
+        }
+        self.shorten(side);
         view.is_some()
+    }
+
+    /// Takes off the window what rules don't look back at; now and then rather
+    /// than every time, since moving the bytes costs.
+    #[inline]
+    fn shorten(&mut self, side: usize) {
+        let keep = self.ids.window;
+        if let Some((_, mut window)) = self.flow.parts(WINDOWS + side, self.cx)
+            && window.len() > keep + keep / 2
+        {
+            window.consume(window.len() - keep);
+        }
     }
 
     /// Inspects bytes that waited for the handshake.
@@ -305,6 +328,9 @@ impl<'i, 'f, 'c> Inspection<'i, 'f, 'c> {
                 found.note(alert);
             });
         self.tell(about);
+        if fresh != 0 {
+            self.deferred_messages(side, about, fresh);
+        }
     }
 
     /// Nothing before the next bytes is theirs.

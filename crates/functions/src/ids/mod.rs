@@ -5,6 +5,8 @@ mod counts;
 mod function;
 mod inspect;
 mod loading;
+mod messages;
+mod parser;
 mod report;
 mod settings;
 mod state;
@@ -12,7 +14,7 @@ mod state;
 mod tests;
 mod view;
 
-use weir_signatures::RuleSet;
+use weir_signatures::{AppProtocols, Buffer, RuleSet};
 
 pub use collect::Replaced;
 pub use loading::{File, Loaded, Loading, Reason, Refused};
@@ -30,7 +32,19 @@ pub struct Ids {
     limits: Limits,
     /// Bytes of a stream to look back at.
     window: usize,
-    /// A rule looks at streams.
+    /// A rule looks at streams, or at messages in them.
     streams: bool,
     midstream: bool,
+    /// Protocols at whose messages a rule looks.
+    messages: AppProtocols,
+    /// What rules call a field of a message, by the field's number.
+    buffers: Vec<Option<Buffer>>,
+}
+
+impl Ids {
+    /// True where a rule looks at messages.
+    #[inline]
+    fn parses(&self) -> bool {
+        self.messages != AppProtocols::NONE
+    }
 }

@@ -8,6 +8,7 @@ use weir_signatures::{
 };
 
 use super::counts::Count;
+use super::parser::Parsers;
 
 /// Most alerts of one inspection; more are counted and not told.
 const MOST: usize = 256;
@@ -19,10 +20,11 @@ pub(super) struct Space {
     /// Bytes on their way from one side buffer to another.
     pub(super) piece: Vec<u8>,
     pub(super) counted: ScratchCounters,
+    pub(super) parsers: Parsers,
 }
 
 impl Space {
-    pub(super) fn new(rules: usize, piece: usize) -> Space {
+    pub(super) fn new(rules: usize, piece: usize, parses: bool) -> Space {
         Space {
             rules: Scratch::new(rules),
             found: Found {
@@ -31,6 +33,7 @@ impl Space {
             },
             piece: Vec::with_capacity(piece),
             counted: ScratchCounters::default(),
+            parsers: Parsers::new(parses),
         }
     }
 }

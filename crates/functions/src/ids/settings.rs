@@ -11,6 +11,7 @@ use weir_signatures::{
 };
 
 use super::collect::Collected;
+use super::messages::protocols;
 use super::report::Catalogue;
 use crate::stream::Limits;
 
@@ -111,7 +112,7 @@ pub fn parse_options(unsupported: OnUnsupported) -> ParseOptions {
             OnUnsupported::Refuse => Unsupported::Refuse,
             OnUnsupported::Skip => Unsupported::Skip,
         },
-        ..ParseOptions::default()
+        protocols: protocols(),
     }
 }
 

@@ -41,6 +41,7 @@ impl IdsState {
             .flag("blocked", progress.is_blocked())
             .flag("followed", progress.is_followed())
             .flag("handshake", progress.all(fact::HANDSHAKE))
+            .flag("unparsed", progress.is_unparsed())
             .number("flowbits_set", self.bits.count());
         for (side, name) in self.sides.iter().zip(["side_0", "side_1"]) {
             shown.within(name, |shown| {
@@ -86,6 +87,7 @@ mod fact {
     pub(super) const PICKED_UP: u64 = 64;
     pub(super) const BLOCKED: u64 = 128;
     pub(super) const OPENED: u64 = 256;
+    pub(super) const UNPARSED: u64 = 512;
     pub(super) const HANDSHAKE: u64 = (SYN_0 | ACK_0) * 3;
     pub(super) const SYN: u64 = SYN_0 * 3;
     pub(super) const SEEN: u64 = SEEN_0 * 3;
@@ -159,6 +161,16 @@ impl Progress {
 
     pub(super) fn block(&mut self) {
         self.facts |= fact::BLOCKED;
+    }
+
+    /// True where no more messages are read: no rule looks at those of this protocol.
+    #[inline]
+    pub(super) fn is_unparsed(self) -> bool {
+        self.all(fact::UNPARSED)
+    }
+
+    pub(super) fn stop_parsing(&mut self) {
+        self.facts |= fact::UNPARSED;
     }
 }
 

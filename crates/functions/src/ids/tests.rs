@@ -363,7 +363,7 @@ fn errors_of_rules_say_where() {
     let error = refused(Settings::default(), &[]);
     assert!(error.to_string().contains("there are no rules"), "{error}");
     let text = "alert tcp any any -> any any (content:\"a\"; lua:b; sid:1;)\n\n\
-                alert tcp any any -> any any (http_uri; sid:2;)\n";
+                alert tcp any any -> any any (sip.uri; sid:2;)\n";
     let error = refused(with(text), &[]);
     assert_eq!(error.at, Some(("rules".to_owned(), 1, 44)));
     assert!(
@@ -373,7 +373,7 @@ fn errors_of_rules_say_where() {
     assert!(
         error
             .message
-            .contains("rules:3:31: unsupported keyword `http_uri`"),
+            .contains("rules:3:31: unsupported keyword `sip.uri`"),
         "{error}"
     );
     assert!(error.help.unwrap().contains("unsupported: skip"));

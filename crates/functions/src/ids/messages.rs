@@ -1,0 +1,211 @@
+//! Messages of application protocols, and the rules that look into them.
+
+use weir_dissect::{Dissector, Message};
+use weir_nf::prelude::*;
+use weir_signatures::{
+    Alert, AppProtocol, AppProtocols, Bytes, FlowBits, FlowContext, MessageState, Phase, Scratch,
+    Transaction,
+};
+
+use super::Ids;
+use super::counts::Count;
+use super::inspect::{Inspection, WINDOWS};
+use super::parser::{Head, Input, Live, append, give, snapshot};
+use super::report::Found;
+use super::view::turned;
+
+/// The side buffer of the parser.
+const PARSER: usize = 4;
+
+/// All protocols that parsers know.
+pub(super) fn protocols() -> AppProtocols {
+    AppProtocol::ALL
+        .into_iter()
+        .fold(AppProtocols::NONE, AppProtocols::with)
+}
+
+fn protocol(of: weir_dissect::Protocol) -> AppProtocol {
+    match of {
+        weir_dissect::Protocol::Http => AppProtocol::Http,
+        weir_dissect::Protocol::Dns => AppProtocol::Dns,
+        weir_dissect::Protocol::Tls => AppProtocol::Tls,
+        weir_dissect::Protocol::Ssh => AppProtocol::Ssh,
+        weir_dissect::Protocol::Smtp => AppProtocol::Smtp,
+        weir_dissect::Protocol::Ftp => AppProtocol::Ftp,
+    }
+}
+
+/// The buffer of each field, by the field's number.
+pub(super) fn buffers() -> Vec<Option<weir_signatures::Buffer>> {
+    let fields = weir_dissect::Field::ALL.iter();
+    fields
+        .map(|field| weir_signatures::Buffer::sticky(field.name()))
+        .collect()
+}
+
+/// What rules see of a flow while a message of it is inspected.
+struct Around<'a> {
+    ids: &'a Ids,
+    flow: &'a FlowContext,
+    payload: &'a [u8],
+}
+
+impl Around<'_> {
+    fn inspect(
+        &self,
+        message: &Message<'_>,
+        head: &mut Head,
+        bits: &mut FlowBits,
+        rules: &mut Scratch,
+        found: &mut Found,
+    ) {
+        let known = protocol(message.protocol);
+        if !self.ids.messages.contains(known) {
+            return;
+        }
+        let phase = match message.phase {
+            weir_dissect::Phase::Head => Phase::Head,
+            weir_dissect::Phase::Body => Phase::Body,
+        };
+        let ([up, down], [looked_up, looked_down]) = (&mut head.matched, &mut head.looked);
+        let (state, looked) = if message.to_server {
+            (up, looked_up)
+        } else {
+            (down, looked_down)
+        };
+        if phase == Phase::Head {
+            (*state, *looked) = (MessageState::default(), 0);
+        } else {
+            // Rules look at all of a body each time: it must have grown by an eighth, so that their work
+            // is within a factor of the body, however small the segments are.
+            let size = message.values().last().map_or(0, |body| body.bytes.len()) as u32;
+            if !message.last && size < *looked + *looked / 8 {
+                return;
+            }
+            *looked = size;
+        }
+        let buffers = message.values().filter_map(|value| {
+            Some(Bytes {
+                buffer: (*self.ids.buffers.get(value.field as usize)?)?,
+                bytes: value.bytes,
+                offset: 0,
+                complete: value.complete,
+            })
+        });
+        let buffers: Vec<Bytes<'_>> = buffers.collect();
+        let transaction = Transaction {
+            protocol: known,
+            phase,
+            buffers: &buffers,
+            payload: self.payload,
+        };
+        // What a protocol begins with may be read only when the other side answers.
+        let flow = match message.to_server == self.flow.to_server {
+            true => *self.flow,
+            false => turned(self.flow),
+        };
+        let mut note = |alert: &Alert<'_>| found.note(alert);
+        self.ids
+            .rules
+            .inspect_transaction(&flow, &transaction, state, bits, rules, &mut note);
+    }
+}
+
+impl Inspection<'_, '_, '_> {
+    /// Gives the flow's parser the last bytes of the window, which waited for the handshake.
+    pub(super) fn deferred_messages(&mut self, side: usize, about: &FlowContext, count: usize) {
+        if !self.ids.parses() {
+            return;
+        }
+        // A copy: the window can't be read while another buffer is written.
+        let mut piece = core::mem::take(&mut self.space.piece);
+        let window = self.flow.buffered(WINDOWS + side, self.cx);
+        let from = window.len().saturating_sub(count);
+        piece.clear();
+        piece.extend_from_slice(window.get(from..).unwrap_or(&[]));
+        self.messages(side, about, Input::Stream(&piece));
+        self.space.piece = piece;
+    }
+
+    /// Gives the flow's parser more, and what it reads to the rules.
+    pub(super) fn messages(&mut self, side: usize, about: &FlowContext, input: Input<'_>) {
+        if !self.ids.parses() || self.flow.state.progress.is_unparsed() {
+            return;
+        }
+        let bytes = self.flow.buffered(PARSER, self.cx);
+        if bytes.is_empty() && matches!(input, Input::End) {
+            return;
+        }
+        let id = self.flow.info.id();
+        let mut head = match Head::read_from_prefix(bytes) {
+            Ok((head, _)) => head,
+            Err(_) => Head::new(id),
+        };
+        let parser = self.space.parsers.get(id, &head, bytes);
+        let Some(mut parser) = parser else {
+            return self.stop_parsing(true);
+        };
+        let window = self.flow.buffered(WINDOWS + side, self.cx);
+        let around = Around {
+            ids: self.ids,
+            flow: about,
+            payload: match input {
+                Input::Datagram(bytes) => bytes,
+                Input::Stream(bytes) if window.is_empty() => bytes,
+                _ => window,
+            },
+        };
+        let mut bits = self.flow.state.bits;
+        let token = head.token;
+        let (rules, found) = (&mut self.space.rules, &mut self.space.found);
+        let mut take = |message: &Message<'_>| {
+            around.inspect(message, &mut head, &mut bits, rules, found);
+        };
+        let (means, given) = (&mut self.space.parsers.means, (about.to_server, input));
+        head.token = give(&mut parser, given, token, means, &mut take);
+        if bits != self.flow.state.bits {
+            self.flow.state.bits = bits;
+        }
+        self.tell(about);
+        self.keep(about.to_server, input, head, parser);
+    }
+
+    /// Writes the parser into its side buffer, and keeps it alive.
+    fn keep(&mut self, to_server: bool, input: Input<'_>, head: Head, parser: Dissector) {
+        let known = parser.protocol().map(protocol);
+        let unwanted = known.is_some_and(|known| !self.ids.messages.contains(known));
+        if parser.is_over() || unwanted {
+            return self.stop_parsing(false);
+        }
+        let id = self.flow.info.id();
+        let Some(mut buffer) = self.flow.buffer(PARSER, self.cx) else {
+            return;
+        };
+        let parsers = &mut self.space.parsers;
+        let appended = match input {
+            Input::Stream(bytes) => append(&mut buffer, head, to_server, bytes),
+            _ => false,
+        };
+        let kept = appended || snapshot(&mut buffer, head, &parser, &mut parsers.saved);
+        if !kept {
+            return self.stop_parsing(true);
+        }
+        let token = head.token;
+        if let Some(place) = parsers.place(id) {
+            *place = Some(Live {
+                flow: id,
+                token,
+                parser,
+            });
+        }
+    }
+
+    /// Nothing more of this flow is parsed.
+    fn stop_parsing(&mut self, lost: bool) {
+        self.flow.state.progress.stop_parsing();
+        if let Some(mut buffer) = self.flow.buffer(PARSER, self.cx) {
+            buffer.clear();
+        }
+        self.cx.count(Count::MessagesLost, u64::from(lost));
+    }
+}
