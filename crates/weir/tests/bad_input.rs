@@ -191,11 +191,11 @@ fn chain_files() {
 fn rules_of_the_ids() {
     // In the chain file.
     let rule = "alert tcp any any -> any any (msg:\"x\"; content:\"a\"; sid:1;)";
-    let bad = "alert tcp any any -> any any (msg:\"y\"; pcre:\"/a/\"; sid:2;)";
+    let bad = "alert tcp any any -> any any (msg:\"y\"; lua:a.lua; sid:2;)";
     refused(
         &format!("chain: a\nnfs:\n  - ids:\n      rules: |\n        {rule}\n        {bad}\n"),
         "6:48",
-        &["unsupported keyword `pcre`", "unsupported: skip"],
+        &["unsupported keyword `lua`", "unsupported: skip"],
     );
     // In a file beside it.
     let folder = Folder::new();
@@ -207,7 +207,7 @@ fn rules_of_the_ids() {
     let ran = run(["check", &chain]);
     assert_eq!(ran.code, 3);
     for part in [
-        "web.rules:4:40: error: unsupported keyword `pcre`",
+        "web.rules:4:40: error: unsupported keyword `lua`",
         bad,
         "ids.yaml:3",
     ] {
