@@ -81,7 +81,7 @@ fn a_cluster_from_one_file_does_what_one_thread_does() {
     for (chain, more) in [("http.yaml", ""), (CHAIN, "replication: every-8")] {
         let plain = Long::start(chain, "40k", &[]).ended();
         // Nobody dies here: a busy machine is not to make anybody suspect.
-        let more = format!("{more}\ndispatch: hash\nheartbeat: 10s");
+        let more = format!("{more}\ndispatch: hash\nheartbeat: 2s");
         let mut cluster = Long::up(chain, "40k", hosts, &more);
         let up = cluster.child().id();
         let mut all = BTreeSet::new();
