@@ -87,14 +87,19 @@ impl Actors {
             && pool.available() < FRAMES_PER_TICK + others
     }
 
+    /// Packets that can be taken beside those of the run.
+    fn affords(&self, pool: &FramePool) -> usize {
+        self.bears(pool).saturating_sub(self.run.len())
+    }
+
     /// Packets that the pool has frames for, with what they cause: notes and
     /// emitted packets. Where the driver can't wait, packets are repeated: one that is dropped
     /// for want of a frame is no worse than one that was lost.
-    fn affords(&self, pool: &FramePool) -> usize {
+    fn bears(&self, pool: &FramePool) -> usize {
         let is_short = self.settings.plant == Some(Plant::FramesUnseen);
         match !self.settings.waits || is_short {
             true => usize::MAX,
-            false => (pool.available() / PER_PACKET).saturating_sub(self.run.len()),
+            false => pool.available() / PER_PACKET,
         }
     }
 
@@ -315,7 +320,7 @@ impl Actors {
     /// is to be done after it.
     pub(super) fn flush(&mut self, now: Time, pool: &mut FramePool) {
         if !self.run.is_empty() {
-            if self.settings.waits && pool.available() < self.run.len() * PER_PACKET {
+            if self.bears(pool) < self.run.len() {
                 self.internal
                     .note("packets are applied that there may be too few frames for");
             }
