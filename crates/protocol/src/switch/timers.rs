@@ -3,12 +3,12 @@
 //! Each list has one interval, so the first of a list is due first. Nothing
 //! here looks at all units.
 
-use std::collections::VecDeque;
+use std::collections::{BTreeSet, VecDeque};
 
 use weir_packet::{Disposition, FramePool, Time, frame_flags};
 
 use super::units::{Unit, mark};
-use super::{Switch, SwitchCount, moves};
+use super::{Slot, Switch, SwitchCount, moves};
 use crate::ids::{Clock, UnitId, View};
 use crate::message::MoveMode;
 use crate::plant::Plant;
@@ -60,7 +60,7 @@ impl Switch {
         if self.recovery.as_ref().is_some_and(|r| due(r.asked)) {
             self.ask_again(now, pool);
         }
-        self.repeat_views(now, pool);
+        self.repeat_views(now);
         self.repeat_forgets(now);
         self.repeat_packets(now, pool);
         self.find_wait();
@@ -122,7 +122,17 @@ impl Switch {
         }
     }
 
-    fn repeat_views(&mut self, now: Time, _pool: &mut FramePool) {
+    fn repeat_views(&mut self, now: Time) {
+        // Many views may have one replica.
+        let mut replicas = BTreeSet::new();
+        self.repeat_due_views(now, &mut replicas);
+        for replica in replicas {
+            self.introduce(replica);
+        }
+    }
+
+    /// Says again what was not answered in time; gives the replicas of views that were opened again.
+    fn repeat_due_views(&mut self, now: Time, replicas: &mut BTreeSet<Slot>) {
         for _ in 0..self.timers.views.len() {
             let Some(&(at, id, view)) = self.timers.views.front() else {
                 return;
@@ -143,7 +153,7 @@ impl Switch {
                 if self.is_asked_again(now, at, pending) {
                     self.counts.add(SwitchCount::OpenRepeated);
                     self.send_opening(place);
-                    self.introduce(replica);
+                    replicas.insert(replica);
                 }
             } else if unit.has(mark::PREPARING) {
                 unit.tries = unit.tries.saturating_add(1);
