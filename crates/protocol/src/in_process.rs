@@ -26,7 +26,7 @@ pub const PER_PACKET: usize = 2;
 /// Frames that the switch's pool keeps back for each runtime that may run short.
 pub const RESERVE: usize = 768;
 /// Small frames for packets under way.
-const FRAMES: u32 = 4_096;
+pub const FRAMES: u32 = 4_096;
 /// Frames that one packet takes where the switch keeps packets: its own, its copy, and the one
 /// of its entry.
 const PER_KEPT: usize = 3;
@@ -81,11 +81,15 @@ pub const fn frames_kept(chains: u32, keeping: Keeping) -> (u32, u32) {
     }
 }
 
+/// Frames of the switch's pool that packets leave for entries, events and messages.
+pub const fn kept_back(runtimes: usize) -> usize {
+    RESERVE * runtimes + BURST
+}
+
 /// Packets that may be taken in with the frames of the switch's pool, where there are so many
 /// runtimes. Frames kept back are for entries, events and messages.
 pub fn room(pool: &FramePool, runtimes: usize, keeping: Keeping) -> usize {
-    let free = pool.available();
-    let free = free.saturating_sub(RESERVE * runtimes + BURST);
+    let free = pool.available().saturating_sub(kept_back(runtimes));
     match keeping.keeps() {
         // Any of them may be a long one, and entries that come early are not to lack a frame.
         true => {

@@ -321,7 +321,7 @@ impl World<'_> {
     /// nobody who had heard of the suspicion could tell: they are gone meanwhile. And one
     /// that a switch had taken back is suspected again where somebody has heard of the
     /// suspicion alone.
-    fn take_back(&mut self) {
+    fn follow_suspicions(&mut self) {
         let switch = self.switch.and_then(|no| self.processes.get(no));
         let Some(switch) = switch.and_then(Process::switch) else {
             return;
@@ -329,14 +329,11 @@ impl World<'_> {
         let serves = |p: &Process| Some(switch.is_in_service(p.runtime()?));
         let living = self.processes.iter().enumerate();
         let living = living.filter(|(_, p)| p.is_alive());
-        let changed: Vec<(ProcessNo, bool)> = living
-            .filter_map(|(no, p)| Some((no, serves(p)?)))
-            .filter(|(no, serves)| {
-                self.processes
-                    .get(*no)
-                    .is_some_and(|p| p.suspected == *serves)
-            })
-            .collect();
+        let changed = living.filter_map(|(no, p)| {
+            let serves = serves(p)?;
+            (p.suspected == serves).then_some((no, serves))
+        });
+        let changed: Vec<(ProcessNo, bool)> = changed.collect();
         for (no, serves) in changed {
             let (what, how) = match serves {
                 true => ("suspected_taken_back", "takes back"),
@@ -474,7 +471,7 @@ impl World<'_> {
             return;
         }
         self.recovering = false;
-        self.take_back();
+        self.follow_suspicions();
         let mut live: BTreeSet<UnitId> = match self.current_switch() {
             // One without an owner began with a packet that came meanwhile.
             Some(Body::Switch(switch)) => switch

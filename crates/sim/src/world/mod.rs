@@ -174,6 +174,7 @@ pub(crate) struct World<'a> {
     phase: Phase,
     /// When faults and traffic were over.
     healed_at: u64,
+    /// When all was let out after that.
     drained_at: u64,
     /// When all flows had ended.
     ended_at: u64,

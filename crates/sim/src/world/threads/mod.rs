@@ -14,7 +14,9 @@ use std::collections::{BTreeMap, VecDeque};
 use weir_packet::shares::{LARGE_SHARE, SHARE};
 use weir_packet::{Frame, FramePool, LinkType, MemoryLayout, Time};
 use weir_protocol::Peer;
-use weir_protocol::in_process::{self, BURST, FRAMES_ON_THE_WAY, Keeping, MESSAGES_ON_THE_WAY};
+use weir_protocol::in_process::{
+    self, BURST, FRAMES, FRAMES_ON_THE_WAY, Keeping, MESSAGES_ON_THE_WAY,
+};
 use weir_protocol::message::Message;
 
 use super::links::ProcessNo;
@@ -28,9 +30,6 @@ use supply::Supply;
 
 /// Frames for the ports beside those of `in_process::frames`.
 const PORTS: u32 = 1_024;
-
-/// Frames for packets under way among those of `in_process::frames`.
-const UNDER_WAY: u32 = 4_096;
 
 /// Octets of a small frame, metadata included, where many packets take a large one.
 const SHORT_FRAMES: u32 = 16 * 64;
@@ -136,7 +135,7 @@ impl Threads {
         let drawn = |what: u64| mix(plan.seed, 0x9100 + what);
         // Few: those that each may keep, and an eighth of those for packets under way.
         let usual = pools::layout(match few {
-            true => small - UNDER_WAY / 8 * 7 + kept.0 / 8,
+            true => small - FRAMES / 8 * 7 + kept.0 / 8,
             false => small + kept.0 + PORTS,
         });
         let layout = MemoryLayout {

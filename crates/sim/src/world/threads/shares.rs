@@ -2,7 +2,7 @@
 //! another lacks, and at last the ports' thread takes nothing in any more.
 
 use weir_packet::shares::{BATCH, HIGH, LARGE_HIGH, SHARE};
-use weir_protocol::in_process::{BURST, PER_PACKET, RESERVE};
+use weir_protocol::in_process::{BURST, PER_PACKET, kept_back};
 
 use crate::check::Invariant;
 use crate::world::World;
@@ -24,7 +24,7 @@ impl World<'_> {
         let Some(free) = living.map(|(_, pool)| pool.available()) else {
             return;
         };
-        let right = RESERVE * members + BURST;
+        let right = kept_back(members);
         if free < right {
             let text = format!("the ports left {free} free frames, {right} are kept back");
             self.checker.violated(Invariant::Conservation, None, text);
@@ -36,21 +36,21 @@ impl World<'_> {
         let Some(threads) = &self.threads else {
             return;
         };
+        let pool_of = |no: ProcessNo| Some(&self.processes.get(no)?.living.as_ref()?.1);
         let mut text = None;
         for (no, _) in threads.runtimes.iter().filter(|(_, t)| t.supply.is_none()) {
-            let process = self.processes.get(*no);
-            let Some((_, pool)) = process.and_then(|p| p.living.as_ref()) else {
+            let Some(pool) = pool_of(*no) else {
                 continue;
             };
-            let has = (pool.available_small(), pool.available_large());
-            if has.0 > MOST || has.1 > MOST_LARGE {
-                text = Some(format!("r{no} keeps {} + {} free frames", has.0, has.1));
+            let (small, large) = (pool.available_small(), pool.available_large());
+            if small > MOST || large > MOST_LARGE {
+                text = Some(format!("r{no} keeps {small} + {large} free frames"));
             }
-            let memory = pool.memory();
+        }
+        if let Some(pool) = self.switch.and_then(pool_of) {
             let runtimes = threads.runtimes.len();
-            let reserved = (memory.in_reserve(), memory.large_in_reserve());
-            if reserved.0 > RESERVED + runtimes * BATCH || reserved.1 > runtimes * MOST_LARGE {
-                let (small, large) = reserved;
+            let (small, large) = (pool.memory().in_reserve(), pool.memory().large_in_reserve());
+            if small > RESERVED + runtimes * BATCH || large > runtimes * MOST_LARGE {
                 text = Some(format!("the reserve keeps {small} + {large} frames"));
             }
         }
