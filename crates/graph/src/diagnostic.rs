@@ -200,6 +200,15 @@ pub(crate) struct Texts {
 }
 
 impl Texts {
+    /// One text, its number, and the text without a byte order mark, which is no part of the
+    /// first line.
+    pub(crate) fn of<'t>(name: &str, text: &'t str) -> (Texts, u32, &'t str) {
+        let mut texts = Texts::default();
+        let text = text.strip_prefix('\u{feff}').unwrap_or(text);
+        let file = texts.add(name.to_owned(), text.to_owned());
+        (texts, file, text)
+    }
+
     pub(crate) fn count(&self) -> u32 {
         self.list.len() as u32
     }

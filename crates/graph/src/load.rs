@@ -126,10 +126,7 @@ pub fn load_with(
     templates: &Templates,
     sources: &mut dyn Sources,
 ) -> Result<ChainFile, Vec<Diagnostic>> {
-    let mut texts = Texts::default();
-    // A byte order mark is no part of the first line.
-    let text = input.text.strip_prefix('\u{feff}').unwrap_or(input.text);
-    let file = texts.add(input.name.to_owned(), text.to_owned());
+    let (mut texts, file, text) = Texts::of(input.name, input.text);
     let set = overrides::texts(input.overrides, &mut texts);
     let library = Library::texts(templates, input.kinds, &mut texts);
     let mut report = Report::new(&texts);

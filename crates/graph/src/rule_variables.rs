@@ -101,9 +101,7 @@ fn read(
     text: &str,
     what: impl FnOnce(u32, &str, &mut Report<'_>) -> Found,
 ) -> Result<BTreeMap<String, String>, Vec<Diagnostic>> {
-    let mut texts = Texts::default();
-    let text = text.strip_prefix('\u{feff}').unwrap_or(text);
-    let file = texts.add(name.to_owned(), text.to_owned());
+    let (texts, file, text) = Texts::of(name, text);
     let mut report = Report::new(&texts);
     let found = what(file, text, &mut report);
     if report.errors() > 0 {

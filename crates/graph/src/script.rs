@@ -108,9 +108,7 @@ pub fn load_script(
     runtimes: u32,
     chains: &[&str],
 ) -> Result<Script, Vec<Diagnostic>> {
-    let mut texts = Texts::default();
-    let text = text.strip_prefix('\u{feff}').unwrap_or(text);
-    let file = texts.add(name.to_owned(), text.to_owned());
+    let (texts, file, text) = Texts::of(name, text);
     let mut report = Report::new(&texts);
     let mut reader = Reader {
         runtimes: vec![State::Runs; runtimes as usize],

@@ -146,9 +146,7 @@ impl fmt::Display for Composition {
 
 /// True of a text that is meant to be a composition: its root has the key `composition`.
 pub fn is_composition(text: &str) -> bool {
-    let mut texts = Texts::default();
-    let text = text.strip_prefix('\u{feff}').unwrap_or(text);
-    let file = texts.add(String::new(), text.to_owned());
+    let (texts, file, text) = Texts::of("", text);
     let root = tree::parse(file, text, &mut Report::new(&texts));
     root.is_some_and(|root| root.get("composition").is_some())
 }
@@ -168,9 +166,7 @@ pub fn is_composition(text: &str) -> bool {
 /// assert_eq!((errors[0].line, errors[0].message.as_str()), (4, "there is no host `b`"));
 /// ```
 pub fn load_composition(name: &str, text: &str) -> Result<Composition, Vec<Diagnostic>> {
-    let mut texts = Texts::default();
-    let text = text.strip_prefix('\u{feff}').unwrap_or(text);
-    let file = texts.add(name.to_owned(), text.to_owned());
+    let (texts, file, text) = Texts::of(name, text);
     let mut report = Report::new(&texts);
     let read = match tree::parse(file, text, &mut report) {
         Some(root) => composition(&root, &mut report),
