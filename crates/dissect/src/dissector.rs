@@ -15,6 +15,9 @@ use crate::values::{Sink, Take, Values};
 
 /// Version of a state's bytes.
 const VERSION: u8 = 1;
+/// Numbers of parsers in them beside those of protocols.
+const UNKNOWN: u8 = 0;
+const PROBING: u8 = 255;
 
 /// Memory to work in, one for all flows of a thread.
 #[derive(Debug, Default)]
@@ -204,39 +207,30 @@ impl Dissector {
     /// Appends the state: a version, and at most [`Limits::snapshot_bytes`] bytes.
     pub fn save(&self, out: &mut Vec<u8>) {
         put_u8(out, VERSION);
+        put_u8(out, self.kind());
         match &self.parser {
-            Parser::Unknown => put_u8(out, 0),
+            Parser::Unknown => {}
             Parser::Probing(probes) => {
-                put_u8(out, 255);
                 for probe in probes {
                     put_u8(out, probe.failed.into());
                     put_bytes(out, &probe.bytes);
                 }
             }
-            Parser::Http(http) => {
-                put_u8(out, Protocol::Http as u8);
-                http.save(out);
-            }
-            Parser::Dns(dns) => {
-                put_u8(out, Protocol::Dns as u8);
-                dns.save(out);
-            }
-            Parser::Tls(tls) => {
-                put_u8(out, Protocol::Tls as u8);
-                tls.save(out);
-            }
-            Parser::Ssh(ssh) => {
-                put_u8(out, Protocol::Ssh as u8);
-                ssh.save(out);
-            }
-            Parser::Smtp(smtp) => {
-                put_u8(out, Protocol::Smtp as u8);
-                smtp.save(out);
-            }
-            Parser::Ftp(ftp) => {
-                put_u8(out, Protocol::Ftp as u8);
-                ftp.save(out);
-            }
+            Parser::Http(http) => http.save(out),
+            Parser::Dns(dns) => dns.save(out),
+            Parser::Tls(tls) => tls.save(out),
+            Parser::Ssh(ssh) => ssh.save(out),
+            Parser::Smtp(smtp) => smtp.save(out),
+            Parser::Ftp(ftp) => ftp.save(out),
+        }
+    }
+
+    /// The parser's number in a snapshot: its protocol's, if that is known.
+    fn kind(&self) -> u8 {
+        match (self.protocol(), &self.parser) {
+            (Some(protocol), _) => protocol as u8,
+            (None, Parser::Probing(_)) => PROBING,
+            (None, _) => UNKNOWN,
         }
     }
 
@@ -267,8 +261,8 @@ impl Dissector {
             Some(Protocol::Ssh) => Parser::Ssh(Box::new(Ssh::load(&mut reader)?)),
             Some(Protocol::Smtp) => Parser::Smtp(Box::new(Smtp::load(&mut reader, limits)?)),
             Some(Protocol::Ftp) => Parser::Ftp(Box::new(Ftp::load(&mut reader)?)),
-            None if kind == 0 => Parser::Unknown,
-            None if kind == 255 => {
+            None if kind == UNKNOWN => Parser::Unknown,
+            None if kind == PROBING => {
                 let mut probes: [Probe; 2] = Default::default();
                 for probe in &mut probes {
                     probe.failed = reader.u8()? != 0;

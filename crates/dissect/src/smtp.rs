@@ -9,7 +9,7 @@ use crate::lines::{Line, Lines, code, word};
 use crate::snapshot::{Reader, SnapshotError, put_bytes, put_u8, put_u32};
 use crate::values::{Phase, Sink, Value};
 
-/// What the client's bytes are.
+/// Kinds of bytes that the client sends.
 mod mode {
     pub(super) const COMMANDS: u8 = 0;
     /// The text behind DATA.

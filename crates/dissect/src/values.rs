@@ -1,4 +1,4 @@
-//! What a message consists of, and the memory in which it is handed out.
+//! Messages, their fields, and the memory that lends them.
 
 use crate::field::{Field, Notice, Number, Protocol};
 

@@ -7,7 +7,7 @@ use weir_dissect::Limits;
 
 #[test]
 fn messages_do_not_depend_on_cuts_and_snapshots() {
-    let Some(traces) = common::traces() else {
+    let Some(traces) = common::traces::traces() else {
         return;
     };
     let small = Limits {

@@ -9,7 +9,7 @@ use weir_dissect::Limits;
 
 #[test]
 fn names_and_codes_are_those_of_tshark() {
-    let Some(traces) = common::traces() else {
+    let Some(traces) = common::traces::traces() else {
         return;
     };
     let mut compared = 0;

@@ -34,7 +34,7 @@ const FIELDS: [(&str, &str); 8] = [
 
 #[test]
 fn fields_are_those_of_tshark() {
-    let Some(traces) = common::traces() else {
+    let Some(traces) = common::traces::traces() else {
         return;
     };
     let mut compared = 0;
@@ -142,7 +142,7 @@ fn bodies_of_all_framings() {
 
 #[test]
 fn a_body_of_a_real_server_is_decompressed() {
-    let Some(traces) = common::traces() else {
+    let Some(traces) = common::traces::traces() else {
         return;
     };
     let file = traces.join("traces/b-http/zeek__get-gzip.pcap");

@@ -23,7 +23,7 @@ fn same(text: &str) -> String {
 }
 
 fn check(comparison: &Comparison<'_>) {
-    let Some(traces) = common::traces() else {
+    let Some(traces) = common::traces::traces() else {
         return;
     };
     let file = traces.join(comparison.file);
@@ -131,7 +131,7 @@ fn commands_of_ftp_are_those_of_tshark() {
 /// `openssl x509 -subject -issuer` writes them.
 #[test]
 fn certificates_are_those_of_tshark_and_openssl() {
-    let Some(traces) = common::traces() else {
+    let Some(traces) = common::traces::traces() else {
         return;
     };
     for (name, least) in [

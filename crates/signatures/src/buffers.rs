@@ -249,7 +249,7 @@ buffers! {
     SmtpRcptTo "smtp.rcpt_to", old None, modifier None, SMTP, true false, Head;
     /// Command word of FTP.
     FtpCommand "ftp.command", old None, modifier None, FTP, true false, Head;
-    /// What follows the command word.
+    /// Argument of the command.
     FtpCommandData "ftp.command_data", old None, modifier None, FTP, true false, Head;
     /// IPv4 header with options.
     Ipv4Header "ipv4.hdr", old None, modifier None, Origin::Packet, true true, Head;

@@ -3,7 +3,7 @@
 
 mod common;
 
-use common::traces;
+use common::traces::traces;
 use weir_signatures::*;
 
 #[test]

@@ -7,7 +7,7 @@ use std::path::Path;
 
 use common::capture;
 use common::session::Run;
-use common::traces;
+use common::traces::traces;
 use weir_signatures::*;
 
 /// What is needed of other crates: opening VXLAN, fragments and extension headers of IPv6.

@@ -139,7 +139,7 @@ pub fn cut_tail(store: &mut impl Store, count: u32) {
 }
 
 impl MessageState {
-    /// What is being read, in words.
+    /// The part of the message that comes next, in words.
     pub fn reading(&self) -> &'static str {
         match self.mode {
             mode::START => "first line or head",

@@ -70,7 +70,7 @@ pub(crate) struct Http {
     asked: Vec<u8>,
 }
 
-/// What parsing needs beside the state.
+/// Limits, decoder and output of one call.
 pub(crate) struct Means<'a, 'v, 't> {
     pub(crate) limits: &'a Limits,
     pub(crate) decoder: &'a mut Decoder,
@@ -435,7 +435,7 @@ impl Side {
             side.body = body;
             return Ok(side);
         }
-        // What was decompressed when the state was written: all up to the last doubling.
+        // The state was written with the body decompressed up to the last doubling.
         side.coded = body;
         let next = side.decode_at;
         if next as usize > FIRST_DECODE {

@@ -35,7 +35,7 @@ struct Side {
     message: Vec<u8>,
     /// Bytes of a message too long to be kept that are left.
     skip: u32,
-    /// What follows is encrypted, lost or no TLS.
+    /// The parser reads no more: bytes are encrypted, lost or no TLS.
     over: bool,
 }
 
@@ -178,8 +178,8 @@ impl Side {
         let kind = header.number(1).unwrap_or(0) as u8;
         let (major, _) = (header.number(1), header.number(1));
         self.left = header.number(2).unwrap_or(0);
-        // What follows a change of ciphers is encrypted, and so is application data (RFC 8446 section 5).
-        // Where hellos are repeated it means nothing (appendix D.4).
+        // Records behind a change of ciphers are encrypted, and so is application data (RFC 8446 section 5).
+        // Where hellos are repeated the change means nothing (appendix D.4).
         let clear = matches!(kind, HANDSHAKE | ALERT) || kind == CHANGE && retries;
         let known = clear && major == Some(3);
         if !known {

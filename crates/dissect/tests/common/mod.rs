@@ -3,34 +3,16 @@
 
 #[path = "../../../signatures/tests/common/capture.rs"]
 pub mod capture;
+#[path = "../../../signatures/tests/common/traces.rs"]
+pub mod traces;
 
 use std::collections::BTreeMap;
 use std::net::IpAddr;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
+use traces::skipped;
 use weir_dissect::{Dissector, Limits, Message, Phase, Scratch};
-
-/// The folder of real captures, or `None` with a loud note.
-pub fn traces() -> Option<PathBuf> {
-    let root = PathBuf::from(env!("CARGO_MANIFEST_DIR"));
-    let beside = root
-        .ancestors()
-        .nth(2)
-        .map(|root| root.join("../shared/traces"));
-    let named = std::env::var_os("WEIR_TRACES").map(PathBuf::from);
-    let found = beside.into_iter().chain(named).find(|path| path.is_dir());
-    if found.is_none() {
-        skipped("no ../shared/traces beside the project, and WEIR_TRACES names no folder");
-    }
-    found
-}
-
-/// Straight to standard error: the harness keeps what a passed test prints.
-pub fn skipped(why: &str) {
-    let text = format!("SKIPPED: {why}\n");
-    let _ = std::io::Write::write_all(&mut std::io::stderr(), text.as_bytes());
-}
 
 /// All captures, in order.
 pub fn captures(folder: &Path) -> Vec<PathBuf> {

@@ -4,29 +4,9 @@
 pub mod capture;
 pub mod dissected;
 pub mod session;
-
-use std::path::PathBuf;
+pub mod traces;
 
 use weir_signatures::*;
-
-/// The folder of real captures and rules, or `None` with a loud note.
-pub fn traces() -> Option<PathBuf> {
-    let root = PathBuf::from(env!("CARGO_MANIFEST_DIR"));
-    let beside = root
-        .ancestors()
-        .nth(2)
-        .map(|root| root.join("../shared/traces"));
-    let named = std::env::var_os("WEIR_TRACES").map(PathBuf::from);
-    let found = beside.into_iter().chain(named).find(|path| path.is_dir());
-    if found.is_none() {
-        // Straight to standard error: the harness keeps what a passed test prints.
-        let _ = std::io::Write::write_all(
-            &mut std::io::stderr(),
-            b"SKIPPED: no ../shared/traces beside the project, and WEIR_TRACES names no folder\n",
-        );
-    }
-    found
-}
 
 /// A compiled set of rules that must be right.
 pub fn rule_set(text: &str) -> RuleSet {
