@@ -32,17 +32,28 @@ impl Limits {
             + 1024
     }
 
-    /// Most bytes of a flow's snapshot: in HTTP, both directions have a head and a body. 249 KiB by default.
-    pub fn snapshot_bytes(&self) -> usize {
-        2 * (self.head.max(Limits::GARBAGE) + self.body).max(2 * Limits::HANDSHAKE) + 1024
+    /// Most bytes of a flow's snapshot: in HTTP, both directions have a head and a body; in TLS both have a
+    /// handshake message, and the server's hello is kept. 249 KiB by default.
+    pub const fn snapshot_bytes(&self) -> usize {
+        let http = 2 * (max(self.head, Limits::GARBAGE) + self.body);
+        max(http, 3 * Limits::HANDSHAKE) + 1024
     }
+}
+
+impl Limits {
+    /// The limits without any settings.
+    pub const DEFAULT: Limits = Limits {
+        head: 24 * 1024,
+        body: 100 * 1024,
+    };
 }
 
 impl Default for Limits {
     fn default() -> Limits {
-        Limits {
-            head: 24 * 1024,
-            body: 100 * 1024,
-        }
+        Limits::DEFAULT
     }
+}
+
+const fn max(a: usize, b: usize) -> usize {
+    if a > b { a } else { b }
 }
