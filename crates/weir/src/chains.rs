@@ -191,8 +191,15 @@ pub(crate) fn load(
         seed,
     };
     let templates = templates_of(path, folders)?;
-    let file = weir_graph::load_with(&input, &templates, &mut Files { folder })
-        .map_err(|diagnostics| Failure::chain(weir_graph::render(&diagnostics)))?;
+    let file = weir_graph::load_with(&input, &templates, &mut Files { folder });
+    let file = file.map_err(|diagnostics| match weir_graph::is_composition(&text) {
+        // Each of its keys is unknown in a chain file.
+        true => Failure::chain(format!(
+            "{name}: error: this is a composition, not a chain file\n  = help: run it with \
+             `weir up {name}`, or give the chain file that it names"
+        )),
+        false => Failure::chain(weir_graph::render(&diagnostics)),
+    })?;
     if !file.warnings.is_empty() {
         say(weir_graph::render(&file.warnings).trim_end());
     }

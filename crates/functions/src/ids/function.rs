@@ -7,6 +7,7 @@ use weir_signatures::FlowBits;
 use super::counts::{Count, Reason};
 use super::inspect::Inspection;
 use super::messages::buffers;
+use super::parser::MOST_BYTES as PARSER_BYTES;
 use super::report::{Space, tell};
 use super::settings::BUFFER_BYTES;
 use super::view::packet_view;
@@ -14,6 +15,9 @@ use super::{Ids, IdsState, Settings};
 
 /// Bytes moved at a time from those that waited into a window.
 const PIECE: usize = 16 * 1024;
+
+// A parser's state fits its side buffer.
+const _: () = assert!(PARSER_BYTES <= BUFFER_BYTES as usize);
 
 impl NetworkFunction for Ids {
     type Settings = Settings;

@@ -12,8 +12,6 @@ use weir_nf::Buffer;
 use weir_nf::prelude::*;
 use weir_signatures::MessageState;
 
-use super::settings::BUFFER_BYTES;
-
 /// Parsers that live on in the work space of one runtime.
 const LIVE: usize = 128;
 /// Bytes of segments behind a snapshot; as many as the snapshot has, if that is more.
@@ -27,8 +25,8 @@ const MARK: usize = 4;
 const TO_CLIENT: u32 = 1 << 31;
 
 const LIMITS: Limits = Limits::DEFAULT;
-// Each state fits the side buffer.
-const _: () = assert!(size_of::<Head>() + LIMITS.snapshot_bytes() <= BUFFER_BYTES as usize);
+/// Most bytes in the side buffer when the snapshot was just written.
+pub(super) const MOST_BYTES: usize = size_of::<Head>() + LIMITS.snapshot_bytes();
 
 /// First in the side buffer.
 #[derive(Clone, Copy, Debug, Default, FromBytes, IntoBytes, Immutable, KnownLayout)]
