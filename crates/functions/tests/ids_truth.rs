@@ -17,7 +17,7 @@ type Counts = BTreeMap<u64, u64>;
 
 /// Rules whose count is one of packets, so that it changes when packets are
 /// cut; `None` stands for all rules of the test.
-const COUNT_PACKETS: [(&str, Option<u64>); 4] = [
+const COUNT_PACKETS: [(&str, Option<u64>); 6] = [
     // No handshake was seen: the content is looked for in single packets.
     ("alert-testmyids-not-established", None),
     // As before, and most of its rules hold for every packet.
@@ -25,11 +25,37 @@ const COUNT_PACKETS: [(&str, Option<u64>); 4] = [
     // No content: every packet that is established counts.
     ("like-ip-only-01", None),
     // `tcp-pkt`.
+    ("tcp-fastopen-07", Some(4)),
+    ("tcp-fastopen-08", Some(4)),
     ("tcp-split-handshake-02-5whs", Some(3)),
+];
+
+/// Tests that do not agree, and why.
+const MISSES: [(&str, &str); 6] = [
+    (
+        "detect-bytetest-02",
+        "Suricata reports the same bytes in the packet and in the stream",
+    ),
+    ("output-eve-tftp-01", "TFTP is not parsed"),
+    ("smb-eicar-padding", "SMB is not parsed"),
+    (
+        "bug-3286-03-windows-evasion",
+        "`stream-event` is not supported",
+    ),
+    (
+        "ipv6-evasion__ipv6-malformed-fragments-3",
+        "fragments are inspected one by one: no `ipv6.frag_overlap`",
+    ),
+    (
+        "ipv6-evasion__ipv6-malformed-fragments-18",
+        "fragments are inspected one by one: no `ipv6.frag_overlap`",
+    ),
 ];
 
 struct Case {
     name: String,
+    /// Of INDEX.tsv: `A-core`, `B-core-appproto`, `C-extended`, `D-events`.
+    class: String,
     settings: Settings,
     packets: Vec<OwnedRecord>,
     expected: Counts,
@@ -48,26 +74,22 @@ fn cases() -> Option<Vec<Case>> {
     let mut cases = Vec::new();
     for row in index.lines().skip(1) {
         let columns: Vec<&str> = row.split('\t').collect();
-        let [name, class, _, keywords, ..] = columns[..] else {
+        let [name, class, ..] = columns[..] else {
             panic!("INDEX.tsv: {row:?}");
         };
-        let headers = keywords.contains(".hdr") || name == "detect-bytejump-01";
-        let buffers = keywords.contains("uricontent") || name.starts_with("detect-http-uri");
-        if class != "A-core" && !headers || buffers {
-            continue;
-        }
-        cases.push(case(&folder.join(name), name));
+        cases.push(case(&folder.join(name), name, class));
     }
     Some(cases)
 }
 
-fn case(folder: &Path, name: &str) -> Case {
+fn case(folder: &Path, name: &str, class: &str) -> Case {
     let text = std::fs::read_to_string(folder.join("expected.json")).unwrap();
     let expected: serde_json::Value = serde_json::from_str(&text).unwrap();
     let arguments = expected["suricata_args"].to_string();
     let rules = std::fs::read_to_string(folder.join("test.rules")).unwrap();
     Case {
         name: name.to_owned(),
+        class: class.to_owned(),
         settings: Settings {
             rules,
             midstream: arguments.contains("stream.midstream=true"),
@@ -105,10 +127,11 @@ fn options() -> FlowOptions {
     }
 }
 
-fn alerts(settings: &Settings, packets: &[OwnedRecord]) -> Counts {
+/// The alerts, or why the rules don't load.
+fn alerts(settings: &Settings, packets: &[OwnedRecord]) -> Result<Counts, String> {
     let mut harness = Harness::builder()
         .with::<Ids>(settings.clone())
-        .unwrap_or_else(|error| panic!("{error}"))
+        .map_err(|error| error.to_string())?
         .flows(options())
         .build();
     let mut counts = Counts::new();
@@ -121,24 +144,33 @@ fn alerts(settings: &Settings, packets: &[OwnedRecord]) -> Counts {
         harness.counter("ids", "alerts"),
         counts.values().sum::<u64>()
     );
-    counts
+    Ok(counts)
 }
 
 #[test]
 fn alerts_are_those_of_suricata() {
     let Some(cases) = cases() else { return };
-    let (mut right, all) = (0, cases.len());
+    let mut by_class: BTreeMap<&str, (usize, usize)> = BTreeMap::new();
+    let mut wrong = Vec::new();
     for case in &cases {
         let found = alerts(&case.settings, &case.packets);
-        if found == case.expected {
-            right += 1;
-        } else {
-            println!("{}: {found:?} instead of {:?}", case.name, case.expected);
+        let right = found.as_ref() == Ok(&case.expected);
+        let class = by_class.entry(&case.class).or_default();
+        class.0 += usize::from(right);
+        class.1 += 1;
+        let miss = MISSES.iter().find(|(name, _)| *name == case.name);
+        if right == miss.is_some() {
+            wrong.push(format!(
+                "{} ({}): {found:?}, Suricata: {:?}, listed: {miss:?}",
+                case.name, case.class, case.expected
+            ));
         }
     }
-    println!("{right} of {all} tests agree");
-    assert_eq!(right, all);
-    assert!(all >= 31, "{all}");
+    for (class, (right, all)) in by_class {
+        println!("{class}: {right} of {all} tests agree");
+    }
+    println!("{wrong:#?}");
+    assert!(wrong.is_empty());
 }
 
 #[test]
@@ -148,8 +180,9 @@ fn alerts_do_not_depend_on_segments() {
     for case in &cases {
         let excluded = |sid: Option<u64>| COUNT_PACKETS.contains(&(case.name.as_str(), sid));
         // Headers are those of packets, whose number changes.
-        let headers = case.name.contains("hdr") || case.name.contains("kill-router");
-        if excluded(None) || headers {
+        let headers = case.name.contains("hdr") || case.name.contains("ipv6-");
+        let missed = MISSES.iter().any(|(name, _)| *name == case.name);
+        if excluded(None) || headers || missed {
             continue;
         }
         let mut expected = case.expected.clone();
@@ -157,7 +190,7 @@ fn alerts_do_not_depend_on_segments() {
         for seed in 0..20 {
             let options = ResegmentOptions::default();
             let packets = resegment(&case.packets, &options, seed);
-            let mut found = alerts(&case.settings, &packets);
+            let mut found = alerts(&case.settings, &packets).unwrap();
             found.retain(|&sid, _| !excluded(Some(sid)));
             judged += 1;
             if found != expected {

@@ -170,6 +170,7 @@ fn traffic(folder: &Path) -> (Vec<Stream>, Vec<Step>) {
                 protocol: view::TCP,
                 to_server: source_port > destination_port,
                 established: true,
+                application: Application::Undecided,
             });
             let from = stream.bytes.len();
             stream.bytes.extend_from_slice(payload);

@@ -1,5 +1,7 @@
 //! A rule's header: action, protocol, addresses, ports and arrow.
 
+use crate::app_protocol::AppProtocol;
+use crate::application::AppTest;
 use crate::error::{Fault, Span};
 use crate::ranges::{AddressSet, PortSet};
 use crate::rule::{Action, Protocol};
@@ -11,6 +13,7 @@ use crate::variables::Variables;
 pub(crate) struct Header {
     pub(crate) action: Action,
     pub(crate) protocol: Protocol,
+    pub(crate) application: Option<AppTest>,
     pub(crate) source: AddressSet,
     pub(crate) source_ports: PortSet,
     pub(crate) destination: AddressSet,
@@ -18,9 +21,9 @@ pub(crate) struct Header {
     pub(crate) bidirectional: bool,
 }
 
-/// Protocols of the application layer that Suricata knows as rule protocols. They are refused as
-/// unsupported, not as mistakes.
-const APPLICATION_PROTOCOLS: [&str; 42] = [
+/// Protocols of the application layer that Suricata knows as rule protocols. Those that are no
+/// [`AppProtocol`] are refused as unsupported, not as mistakes.
+const APPLICATION_PROTOCOLS: [&str; 41] = [
     "bittorrent-dht",
     "dcerpc",
     "dhcp",
@@ -60,14 +63,14 @@ const APPLICATION_PROTOCOLS: [&str; 42] = [
     "tftp",
     "tls",
     "websocket",
-    "pkthdr",
     "ether",
     "arp",
 ];
 
 /// The protocol word of a header.
 pub(crate) enum ProtocolWord {
-    Known(Protocol),
+    /// The protocol below, and that of the application if the word is its name.
+    Known(Protocol, Option<AppProtocol>),
     Unsupported,
     Unknown,
 }
@@ -75,7 +78,15 @@ pub(crate) enum ProtocolWord {
 /// Parses the protocol of a rule's header.
 pub(crate) fn protocol(word: &str) -> ProtocolWord {
     let word = word.to_ascii_lowercase();
-    ProtocolWord::Known(match word.as_str() {
+    if let Some(app) = AppProtocol::named(&word) {
+        // DNS is over UDP and over TCP.
+        let below = match app {
+            AppProtocol::Dns => Protocol::Ip,
+            _ => Protocol::Tcp,
+        };
+        return ProtocolWord::Known(below, Some(app));
+    }
+    let below = match word.as_str() {
         "tcp" => Protocol::Tcp,
         "tcp-pkt" => Protocol::TcpPacket,
         "tcp-stream" => Protocol::TcpStream,
@@ -83,13 +94,15 @@ pub(crate) fn protocol(word: &str) -> ProtocolWord {
         "icmp" => Protocol::Icmp,
         "icmpv4" => Protocol::Icmpv4,
         "icmpv6" => Protocol::Icmpv6,
-        "ip" => Protocol::Ip,
+        // Suricata's word for rules on packets that it could not read in full.
+        "ip" | "pkthdr" => Protocol::Ip,
         "ip4" | "ipv4" => Protocol::Ipv4,
         "ip6" | "ipv6" => Protocol::Ipv6,
         "sctp" => Protocol::Sctp,
         word if APPLICATION_PROTOCOLS.contains(&word) => return ProtocolWord::Unsupported,
         _ => return ProtocolWord::Unknown,
-    })
+    };
+    ProtocolWord::Known(below, None)
 }
 
 /// The words of a header; white space inside brackets does not part words.
@@ -161,10 +174,11 @@ pub(crate) fn parse_header(
                 .help("actions are alert, pass, drop and reject"));
         }
     };
-    let ProtocolWord::Known(protocol) = protocol(protocol_word.of(text)) else {
+    let ProtocolWord::Known(protocol, application) = protocol(protocol_word.of(text)) else {
         let message = format!("unknown protocol `{}`", protocol_word.of(text));
         return Err(Fault::new(protocol_word, message).help(
-            "protocols are tcp, tcp-pkt, tcp-stream, udp, icmp, icmpv4, icmpv6, ip, ipv4, ipv6 and sctp",
+            "protocols are tcp, tcp-pkt, tcp-stream, udp, icmp, icmpv4, icmpv6, ip, ipv4, ipv6 and sctp, and \
+             those of applications: http, dns, tls, ssh, smtp and ftp",
         ));
     };
     let bidirectional = match arrow.of(text) {
@@ -186,6 +200,11 @@ pub(crate) fn parse_header(
     Ok(Header {
         action,
         protocol,
+        application: application.map(|protocol| AppTest {
+            protocol: Some(protocol),
+            negated: false,
+            of_header: true,
+        }),
         source: parse_set(text, source, variables)?,
         source_ports: parse_set(text, source_ports, variables)?,
         destination: parse_set(text, destination, variables)?,

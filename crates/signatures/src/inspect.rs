@@ -8,7 +8,9 @@ use crate::rule::{Action, Direction, FlagsMode, FlowbitKind, IpOption, PacketTes
 use crate::ruleset::{Compiled, Group, RuleSet};
 use crate::scratch::{Candidates, ON_PACKET, ON_STREAM, Scratch};
 use crate::state::{FlowBits, Pending, StreamState};
-use crate::view::{FlowContext, ICMP, ICMPV6, PacketView, SCTP, StreamBytes, TCP, UDP};
+use crate::view::{
+    Application, FlowContext, ICMP, ICMPV6, PacketView, SCTP, StreamBytes, TCP, UDP,
+};
 
 /// The place of a rule's match.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -131,7 +133,11 @@ impl RuleSet {
             let Some(rule) = self.rules.get(number as usize) else {
                 continue;
             };
-            if !rule.header_matches(subject.flow) || !rule.tests_hold(subject.packet) {
+            let speaks = rule.speaks(subject.flow.application);
+            if speaks == Some(false)
+                || !rule.header_matches(subject.flow)
+                || !rule.tests_hold(subject.packet)
+            {
                 continue;
             }
             let mut report = |matched_in: MatchedIn, bits: &mut FlowBits| {
@@ -146,12 +152,14 @@ impl RuleSet {
                     number,
                     hit,
                     new_from,
+                    decided: speaks.is_some(),
                     bytes,
                 };
                 matched = search.run(state, bits, scratch, &mut report);
             }
             if sources & ON_PACKET != 0
                 && (!matched || self.report_packet_and_stream)
+                && speaks.is_some()
                 && let Some(packet) = subject.packet
                 && rule.matches_packet(packet, subject.stream, bits, scratch)
             {
@@ -245,6 +253,7 @@ impl RuleSet {
             }
             let goes_on = |rule: &Compiled| {
                 !rule.sections.is_empty()
+                    || !rule.rule.applications.is_empty()
                     || rule
                         .matcher
                         .may_go_on(pending.open, bytes.window, new_index)
@@ -317,6 +326,8 @@ struct StreamSearch<'a> {
     number: u32,
     hit: u64,
     new_from: u64,
+    /// It is known that the flow speaks what the rule asks for.
+    decided: bool,
     bytes: &'a StreamBytes<'a>,
 }
 
@@ -347,6 +358,10 @@ impl StreamSearch<'_> {
             Some(_) if !self.rule.matcher.has_positive() => return false,
             Some(end) => end.saturating_add(CHUNK),
         };
+        if !self.decided {
+            self.wait(u32::MAX, fresh, state, scratch);
+            return false;
+        }
         let mut matched = false;
         loop {
             if !self.rule.bits_hold(bits) {
@@ -378,20 +393,25 @@ impl StreamSearch<'_> {
                     }
                 }
                 Outcome::Open(open) => {
-                    let dropped = state.wait(Pending {
-                        rule: key,
-                        open,
-                        // The low halves are all that is kept; see `StreamState::offset_of`.
-                        hit: self.hit as u32,
-                        fresh: fresh as u32,
-                    });
-                    scratch.counters.waiting_dropped += u64::from(dropped);
+                    self.wait(open, fresh, state, scratch);
                     break;
                 }
                 Outcome::Never => break,
             }
         }
         matched
+    }
+
+    /// The rule waits for more bytes.
+    fn wait(&self, open: u32, fresh: u64, state: &mut StreamState, scratch: &mut Scratch) {
+        let dropped = state.wait(Pending {
+            rule: self.number + 1,
+            open,
+            // The low halves are all that is kept; see `StreamState::offset_of`.
+            hit: self.hit as u32,
+            fresh: fresh as u32,
+        });
+        scratch.counters.waiting_dropped += u64::from(dropped);
     }
 }
 
@@ -449,6 +469,20 @@ impl Compiled {
             Protocol::Ipv6 => flow.source.is_ipv6(),
             protocol => protocol.covers(Some(flow.protocol)),
         }
+    }
+
+    /// Whether the flow speaks what the rule asks for; `None` as long as nobody knows.
+    #[inline]
+    pub(crate) fn speaks(&self, application: Application) -> Option<bool> {
+        let tests = &self.rule.applications;
+        if tests.is_empty() {
+            return Some(true);
+        }
+        if application == Application::Undecided {
+            return None;
+        }
+        let mut judged = tests.iter().map(|test| test.judge(application));
+        Some(judged.all(|holds| holds == Some(true)))
     }
 
     /// True if all conditions on the packet hold; without a packet, whether there are none.
@@ -573,6 +607,7 @@ impl Compiled {
         if self.rule.contents.is_empty() && self.sections.is_empty() {
             let has_new_bytes = || stream.is_some_and(|bytes| bytes.new_from < bytes.window.len());
             return (!self.address_only || packet.first_in_direction)
+                && (!self.application_only || packet.first_decided)
                 && (!self.stream_only || has_new_bytes());
         }
         let looks_here = match (packet.flow.protocol, packet.in_stream) {
@@ -628,6 +663,18 @@ fn test_holds(test: &PacketTest, packet: &PacketView<'_>) -> bool {
         PacketTest::IcmpType(compare) => icmp.is_some_and(|icmp| compare.holds(icmp.kind.into())),
         PacketTest::IcmpCode(compare) => icmp.is_some_and(|icmp| compare.holds(icmp.code.into())),
         PacketTest::IcmpId(id) => icmp.is_some_and(|icmp| icmp.id == Some(id)),
+        PacketTest::Event(event) => packet.events.contains(event),
+        PacketTest::TcpMss(compare) => {
+            let size = tcp.and_then(|_| segment_size(packet.transport_header));
+            size.is_some_and(|size| compare.holds(size.into()))
+        }
+        PacketTest::Icmpv6Mtu(compare) => {
+            let size = packet.transport_header.get(4..8);
+            let size = size.and_then(|bytes| bytes.try_into().ok().map(u32::from_be_bytes));
+            packet.flow.protocol == ICMPV6
+                && icmp.is_some_and(|icmp| icmp.kind == PACKET_TOO_BIG)
+                && size.is_some_and(|size| compare.holds(size))
+        }
         PacketTest::IcmpSequence(number) => icmp.is_some_and(|icmp| icmp.sequence == Some(number)),
         PacketTest::IpOption(option) => has_ip_option(packet.ip_options, option),
         PacketTest::Ttl(compare) => compare.holds(packet.ttl.into()),
@@ -639,6 +686,23 @@ fn test_holds(test: &PacketTest, packet: &PacketView<'_>) -> bool {
         }
         PacketTest::TcpWindow { value, negated } => {
             tcp.is_some_and(|tcp| (tcp.window == value) != negated)
+        }
+    }
+}
+
+/// ICMPv6's Packet Too Big.
+const PACKET_TOO_BIG: u8 = 2;
+
+/// The maximum segment size among the options of a TCP header (RFC 9293 section 3.2).
+fn segment_size(header: &[u8]) -> Option<u16> {
+    let mut options = header.get(20..)?;
+    loop {
+        match *options {
+            [2, 4, high, low, ..] => return Some(u16::from_be_bytes([high, low])),
+            [1, ref rest @ ..] => options = rest,
+            [0, ..] => return None,
+            [_, length, ..] if length >= 2 => options = options.get(usize::from(length)..)?,
+            _ => return None,
         }
     }
 }

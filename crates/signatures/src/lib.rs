@@ -31,6 +31,12 @@
 //! message waits for it: `endswith`, negated contents within a span that is not full yet. A negated content
 //! without a bound looks at the message up to 2,560 bytes behind the other contents.
 //!
+//! # Application protocols
+//!
+//! A rule whose header names an application's protocol, or with `app-layer-protocol`, looks at messages,
+//! streams and packets of flows that speak it, which the caller says by [`FlowContext::application`]. As
+//! long as that is not decided, what was found in a stream waits; packets are not matched.
+//!
 //! # Differences from Suricata
 //!
 //! * Suricata inspects streams in chunks when they are acknowledged, and may miss what is cut by a chunk.
@@ -55,6 +61,7 @@
 //!     protocol: view::TCP,
 //!     to_server: true,
 //!     established: true,
+//!     application: Application::Undecided,
 //! };
 //! let (mut state, mut bits) = (StreamState::default(), FlowBits::default());
 //! let mut scratch = Scratch::new(set.len());
@@ -69,6 +76,8 @@
 //! assert_eq!(sids, [1]);
 //! ```
 
+mod app_protocol;
+mod application;
 mod automaton;
 pub mod buffers;
 mod byte_options;
@@ -79,6 +88,7 @@ mod content;
 mod content_options;
 mod error;
 mod evaluate;
+mod events;
 mod frequency;
 mod header;
 mod inspect;
@@ -107,11 +117,14 @@ mod unfiltered;
 mod variables;
 pub mod view;
 
-pub use buffers::{AppProtocol, AppProtocols, Buffer, Bytes, Phase, Transaction};
+pub use app_protocol::{AppProtocol, AppProtocols};
+pub use application::AppTest;
+pub use buffers::{Buffer, Bytes, Phase, Transaction};
 pub use classification::{Classification, Classifications, DEFAULT_PRIORITY};
 pub use compare::Compare;
 pub use content::{Content, FastPattern, Place};
 pub use error::{RuleError, SkipReason, Skipped};
+pub use events::{AppEvent, AppEvents, DecodeEvent, DecodeEvents};
 pub use inspect::{Alert, Inspection, MatchedIn};
 pub use messages::MessageState;
 pub use parse::{
@@ -126,4 +139,4 @@ pub use ruleset::{CompileError, CompileOptions, RuleSet};
 pub use scratch::{Scratch, ScratchCounters};
 pub use state::{FlowBits, MAX_FLOWBITS, StreamState};
 pub use variables::Variables;
-pub use view::{FlowContext, IcmpFields, PacketView, StreamBytes, TcpFields};
+pub use view::{Application, FlowContext, IcmpFields, PacketView, StreamBytes, TcpFields};

@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use crate::buffers::{Buffer, Bytes, Phase, Transaction};
 use crate::condition::Condition;
 use crate::content::Content;
+use crate::events::AppEvents;
 use crate::frequency::CommonStrings;
 use crate::prefilter::{self, FastPart, Prefilter};
 use crate::rule::Rule;
@@ -15,6 +16,7 @@ use crate::scratch::{Candidates, ON_PACKET};
 pub(crate) struct MessageParts {
     parts: BTreeMap<(Buffer, Phase), Vec<FastPart>>,
     others: BTreeMap<(Buffer, Phase), Vec<u32>>,
+    by_event: Vec<u32>,
 }
 
 impl MessageParts {
@@ -42,6 +44,7 @@ impl MessageParts {
             }
         }
         let Some((_, _, buffer, contents)) = best else {
+            self.by_event.push(number);
             return;
         };
         match prefilter::choose(number, &contents, common) {
@@ -60,6 +63,7 @@ impl MessageParts {
         Some(Messages {
             filters: filters.collect::<Option<_>>()?,
             others: self.others.into_iter().collect(),
+            by_event: self.by_event,
         })
     }
 }
@@ -70,12 +74,14 @@ pub(crate) struct Messages {
     filters: Vec<(Buffer, Phase, Prefilter)>,
     /// Rules without a content to look for, tried whenever their first buffer is there.
     others: Vec<((Buffer, Phase), Vec<u32>)>,
+    /// Rules without a buffer, tried on messages with events.
+    by_event: Vec<u32>,
 }
 
 impl Messages {
     /// True if there are no rules on messages.
     pub(crate) fn is_empty(&self) -> bool {
-        self.filters.is_empty() && self.others.is_empty()
+        self.filters.is_empty() && self.others.is_empty() && self.by_event.is_empty()
     }
 
     /// Adds the rules to be tried on a message, in order of evaluation.
@@ -101,6 +107,11 @@ impl Messages {
                 for &rule in rules {
                     candidates.add(rule, ON_PACKET, 0);
                 }
+            }
+        }
+        if message.events != AppEvents::NONE && message.phase == Phase::Head {
+            for &rule in &self.by_event {
+                candidates.add(rule, ON_PACKET, 0);
             }
         }
         candidates.sort();

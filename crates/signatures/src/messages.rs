@@ -2,14 +2,16 @@
 
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
 
-use crate::buffers::{AppProtocol, AppProtocols, Origin, Transaction};
+use crate::app_protocol::{AppProtocol, AppProtocols};
+use crate::buffers::{Origin, Transaction};
 use crate::condition::MAX_VARIABLES;
 use crate::evaluate::{Area, Prepared, Verdict};
 use crate::inspect::{Alert, Inspection, MatchedIn};
+use crate::rule::PacketTest;
 use crate::ruleset::{Compiled, RuleSet};
 use crate::scratch::Scratch;
 use crate::state::FlowBits;
-use crate::view::FlowContext;
+use crate::view::{Application, FlowContext};
 
 /// How many rules are remembered to have matched on one message.
 const MATCHED: usize = 8;
@@ -43,16 +45,32 @@ impl RuleSet {
         !self.messages.is_empty()
     }
 
-    /// The protocols at whose messages rules look. Files (`file.data`) are in those of HTTP and SMTP.
+    /// True if a rule asks for events of packets ([`PacketView::events`](crate::PacketView::events)).
+    pub fn needs_decode_events(&self) -> bool {
+        let mut tests = self.rules.iter().flat_map(|rule| &rule.rule.tests);
+        tests.any(|test| matches!(test, PacketTest::Event(_)))
+    }
+
+    /// True if a rule asks what a flow speaks ([`FlowContext::application`]).
+    pub fn needs_application(&self) -> bool {
+        self.rules
+            .iter()
+            .any(|rule| !rule.rule.applications.is_empty())
+    }
+
+    /// The protocols at whose messages rules look, or for which they ask. Files (`file.data`) are in those of HTTP and SMTP.
     pub fn message_protocols(&self) -> AppProtocols {
         let sections = self.rules.iter().flat_map(|rule| &rule.rule.sections);
         let buffers = sections.filter_map(|section| section.buffer);
-        buffers.fold(AppProtocols::NONE, |set, buffer| {
-            match buffer.info().origin {
-                Origin::App(protocol) => set.with(protocol),
-                Origin::Files => set.with(AppProtocol::Http).with(AppProtocol::Smtp),
-                Origin::Packet => set,
-            }
+        let tests = self.rules.iter().flat_map(|rule| &rule.rule.applications);
+        let asked = tests.filter_map(|test| test.protocol);
+        let asked = asked.fold(AppProtocols::NONE, AppProtocols::with);
+        let events = self.rules.iter().flat_map(|rule| &rule.rule.events);
+        let asked = events.fold(asked, |set, event| set.with(event.protocol()));
+        buffers.fold(asked, |set, buffer| match buffer.info().origin {
+            Origin::App(protocol) => set.with(protocol),
+            Origin::Files => set.with(AppProtocol::Http).with(AppProtocol::Smtp),
+            Origin::Packet => set,
         })
     }
 
@@ -83,8 +101,12 @@ impl RuleSet {
             let Some(rule) = self.rules.get(number as usize) else {
                 continue;
             };
+            let events = &rule.rule.events;
             if state.rules.contains(&(number + 1))
+                || !events.iter().all(|&event| message.events.contains(event))
+                || !rule.directions[usize::from(!flow.to_server)]
                 || !rule.header_matches(flow)
+                || rule.speaks(Application::Known(message.protocol)) != Some(true)
                 || !rule.bits_hold(bits)
                 || !rule.holds_on(message, scratch)
             {

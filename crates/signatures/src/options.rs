@@ -1,12 +1,15 @@
 //! A rule's options: which ones are supported, and the rule they make up.
 
-use crate::buffers::{AppProtocol, AppProtocols, Buffer, Origin};
+use crate::app_protocol::{AppProtocol, AppProtocols};
+use crate::application;
+use crate::buffers::{Buffer, Origin};
 use crate::byte_options::{self, Names};
 use crate::compare::Compare;
 use crate::condition::{Condition, Section};
 use crate::content::Content;
 use crate::content_options::{apply_content_modifier, check_contents};
 use crate::error::{Fault, SkipReason, Span};
+use crate::events::{AppEvent, DecodeEvent, parse_app_event};
 use crate::header::Header;
 use crate::literal::{parse_bytes, parse_string};
 use crate::packet_options::{number, packet_test};
@@ -17,7 +20,7 @@ use crate::rule::{
 };
 
 /// The keywords that [`build`] knows.
-const SUPPORTED: [&str; 56] = [
+const SUPPORTED: [&str; 61] = [
     "msg",
     "sid",
     "rev",
@@ -44,6 +47,11 @@ const SUPPORTED: [&str; 56] = [
     "bsize",
     "pkt_data",
     "tag",
+    "app-layer-protocol",
+    "app-layer-event",
+    "decode-event",
+    "tcp.mss",
+    "icmpv6.mtu",
     "prefilter",
     "isdataat",
     "byte_test",
@@ -81,6 +89,16 @@ const SUPPORTED: [&str; 56] = [
 /// Keywords of buffers are, when the buffer is handed in.
 pub(crate) fn is_supported(text: &str, option: &RawOption, protocols: AppProtocols) -> bool {
     let keyword = option.keyword.as_str();
+    if keyword == "app-layer-protocol" {
+        return application::is_known(option.value.of(text), protocols);
+    }
+    if keyword == "decode-event" {
+        return DecodeEvent::named(option.value.of(text).trim()).is_some();
+    }
+    if keyword == "app-layer-event" {
+        let event = AppEvent::named(option.value.of(text).trim());
+        return event.is_some_and(|event| protocols.contains(event.protocol()));
+    }
     let named = match keyword {
         "pcre" => pcre::named_buffer(option.value.of(text)),
         "uricontent" | "urilen" => Some(Buffer::HttpUri),
@@ -162,8 +180,8 @@ pub(crate) fn build(
     };
     if sections.iter().any(is_beyond) {
         rule.sections = sections;
-        check_buffers(&rule, sid_span)?;
     }
+    check_buffers(&rule, sid_span)?;
     check_surface(&rule, options)?;
     Ok((rule, sid_span))
 }
@@ -172,6 +190,7 @@ fn without_options(text: &str, header: Header, line: usize) -> Rule {
     Rule {
         action: header.action,
         protocol: header.protocol,
+        applications: header.application.into_iter().collect(),
         source: header.source,
         source_ports: header.source_ports,
         destination: header.destination,
@@ -189,6 +208,7 @@ fn without_options(text: &str, header: Header, line: usize) -> Rule {
         flow: FlowCondition::default(),
         flowbits: Vec::new(),
         noalert: false,
+        events: Vec::new(),
         contents: Vec::new(),
         sections: Vec::new(),
         tests: Vec::new(),
@@ -241,6 +261,10 @@ impl Builder<'_> {
                 None => rule.noalert = true,
             },
             "noalert" => rule.noalert = true,
+            "app-layer-protocol" => rule
+                .applications
+                .push(application::parse(text, option.value)?),
+            "app-layer-event" => rule.events.push(parse_app_event(text, option.value)?),
             "content" | "uricontent" => self.content(option)?,
             "nocase" | "offset" | "depth" | "distance" | "within" | "fast_pattern"
             | "startswith" | "endswith" | "rawbytes" => {
@@ -504,6 +528,8 @@ fn is_packet_keyword(keyword: &str) -> bool {
             | "seq"
             | "ack"
             | "window"
+            | "decode-event"
+            | "icmpv6.mtu"
     ) || keyword.starts_with("tcp.")
         || keyword.starts_with("ip.")
         || keyword.starts_with("icmp.")

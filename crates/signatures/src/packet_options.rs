@@ -2,6 +2,7 @@
 
 use crate::compare::{Compare, parse_number};
 use crate::error::{Fault, Span};
+use crate::events::parse_decode_event;
 use crate::raw_option::RawOption;
 use crate::rule::{FlagsMode, IpOption, PacketTest};
 
@@ -34,6 +35,9 @@ pub(crate) fn packet_test(text: &str, option: &RawOption) -> Result<Option<Packe
                 negated: digits.is_some(),
             }
         }
+        "decode-event" => PacketTest::Event(parse_decode_event(text, value)?),
+        "tcp.mss" => PacketTest::TcpMss(compare(65_535)?),
+        "icmpv6.mtu" => PacketTest::Icmpv6Mtu(compare(u32::MAX)?),
         _ => return Ok(None),
     }))
 }

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use crate::buffers::AppProtocols;
+use crate::app_protocol::AppProtocols;
 use crate::error::{Fault, RuleError, SkipReason, Skipped, Span};
 use crate::header::{self, ProtocolWord};
 use crate::options;
@@ -244,14 +244,19 @@ fn parse_rule(
         .iter()
         .find(|option| option.keyword == "sid")
         .and_then(|option| option.value.of(text).trim().parse().ok());
-    if let Some(&word) = words.get(1)
-        && let ProtocolWord::Unsupported = header::protocol(word.of(text))
-    {
-        return Ok(Outcome::Unsupported {
-            sid,
-            reason: SkipReason::Protocol(word.of(text).to_ascii_lowercase()),
-            at: word,
-        });
+    if let Some(&word) = words.get(1) {
+        let unsupported = match header::protocol(word.of(text)) {
+            ProtocolWord::Unsupported => true,
+            ProtocolWord::Known(_, Some(application)) => !protocols.contains(application),
+            ProtocolWord::Known(_, None) | ProtocolWord::Unknown => false,
+        };
+        if unsupported {
+            return Ok(Outcome::Unsupported {
+                sid,
+                reason: SkipReason::Protocol(word.of(text).to_ascii_lowercase()),
+                at: word,
+            });
+        }
     }
     let unsupported: Vec<&RawOption> = raw
         .iter()

@@ -1,9 +1,11 @@
 //! The typed tree of a rule.
 
+use crate::application::AppTest;
 use crate::buffers::{Buffer, Origin, Phase};
 use crate::compare::Compare;
 use crate::condition::{Condition, Section};
 use crate::content::Content;
+use crate::events::{AppEvent, DecodeEvent};
 use crate::ranges::{AddressSet, PortSet};
 
 /// Actions of rules, in the order in which Suricata evaluates them.
@@ -141,6 +143,12 @@ pub enum IpOption {
 /// A condition on header fields or on the size of the payload: something only a packet has.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum PacketTest {
+    /// `decode-event`.
+    Event(DecodeEvent),
+    /// `tcp.mss`: the maximum segment size of a SYN's option.
+    TcpMss(Compare),
+    /// `icmpv6.mtu`: of Packet Too Big (RFC 4443 section 3.2).
+    Icmpv6Mtu(Compare),
     /// `dsize`: bytes of payload.
     PayloadSize(Compare),
     /// `flags`, `tcp.flags`: the low eight flags of the TCP header (RFC 9293 §3.1).
@@ -186,8 +194,10 @@ pub enum PacketTest {
 pub struct Rule {
     /// Action of the rule.
     pub action: Action,
-    /// Protocol of the header.
+    /// Protocol of the header; of an application's protocol the one below it, `Ip` where there are several.
     pub protocol: Protocol,
+    /// Application protocols, of the header and of `app-layer-protocol`: each condition must hold.
+    pub applications: Vec<AppTest>,
     /// Addresses on the left of the arrow.
     pub source: AddressSet,
     /// Ports on the left of the arrow.
@@ -222,6 +232,8 @@ pub struct Rule {
     pub flowbits: Vec<FlowbitOperation>,
     /// `noalert` or `flowbits:noalert`: a match has its effects but is not reported.
     pub noalert: bool,
+    /// `app-layer-event`: events of one message, which must have all.
+    pub events: Vec<AppEvent>,
     /// Contents in the order of the rule.
     pub contents: Vec<Content>,
     /// Conditions by buffer, in the order of the rule, if it has any beside contents of the payload with
@@ -245,18 +257,20 @@ impl Rule {
             || self.protocol == Protocol::TcpPacket
     }
 
-    /// True if the rule looks into buffers of application messages: it is tried on them only.
+    /// True if the rule looks at application messages, into their buffers or for events: it is tried on them
+    /// only.
     pub fn is_of_messages(&self) -> bool {
         self.message_phase().is_some()
     }
 
-    /// The phase of the latest application buffer that the rule names.
+    /// The phase of the latest application buffer that the rule names; events are in the head.
     pub(crate) fn message_phase(&self) -> Option<Phase> {
         let infos = self.sections.iter().filter_map(|section| section.buffer);
         infos
             .map(Buffer::info)
             .filter(|info| info.origin != Origin::Packet)
             .map(|info| info.phase)
+            .chain((!self.events.is_empty()).then_some(Phase::Head))
             .max()
     }
 
@@ -280,7 +294,8 @@ impl Rule {
     /// True if the rule looks at nothing but addresses and protocol: it is then tried once per flow and
     /// direction, as Suricata does with its IP-only rules.
     pub fn is_address_only(&self) -> bool {
-        self.contents.is_empty()
+        self.applications.is_empty()
+            && self.contents.is_empty()
             && self.sections.is_empty()
             && self.tests.is_empty()
             && self.flow == FlowCondition::default()
@@ -290,6 +305,15 @@ impl Rule {
                 .flowbits
                 .iter()
                 .all(|operation| operation.kind == FlowbitKind::Set)
+    }
+
+    /// True if the rule asks what the flow speaks, by `app-layer-protocol`, and for nothing of a packet.
+    pub(crate) fn is_application_only(&self) -> bool {
+        self.contents.is_empty()
+            && self.sections.is_empty()
+            && self.tests.is_empty()
+            && !self.applications.is_empty()
+            && self.applications.iter().all(|test| !test.of_header)
     }
 }
 

@@ -105,6 +105,10 @@ pub(crate) struct Compiled {
     pub(crate) stream_only: bool,
     pub(crate) needs_packet: bool,
     pub(crate) address_only: bool,
+    /// To the server, to the client: the flow condition and all buffers allow it.
+    pub(crate) directions: [bool; 2],
+    /// Tried on the first packet of each direction since it is known what the flow speaks.
+    pub(crate) application_only: bool,
     /// Neither addresses nor ports restrict the rule.
     pub(crate) any_endpoint: bool,
 }
@@ -207,7 +211,7 @@ impl RuleSet {
                 continue;
             }
             // A rule that may be turned around keeps the direction of its flow.
-            let directions = rule.rule.directions();
+            let directions = rule.directions;
             let protocol = rule.rule.protocol;
             let part = prefilter::choose(number, &rule.rule.contents, &common);
             let fast = part.as_ref().map(|part| part.content);
@@ -445,16 +449,7 @@ fn compile_rule(
         .contents
         .iter()
         .any(|content| content.offset.is_some() || content.depth.is_some() || content.starts_with);
-    let category = rule
-        .classtype
-        .as_deref()
-        .map(|name| {
-            let class = options.classifications.get(name);
-            class
-                .map_or(name, |class| class.description.as_str())
-                .to_string()
-        })
-        .unwrap_or_default();
+    let category = category(&rule, &options.classifications);
     Ok(Compiled {
         matcher: Matcher::default(),
         sections: rule.sections.iter().map(Prepared::new).collect(),
@@ -467,6 +462,8 @@ fn compile_rule(
         stream_only,
         needs_packet,
         address_only: rule.is_address_only(),
+        directions: rule.directions(),
+        application_only: rule.is_application_only(),
         any_endpoint: rule.source.is_full()
             && rule.destination.is_full()
             && rule.source_ports.is_full()
@@ -482,6 +479,16 @@ fn longest_content(rules: &[Compiled]) -> usize {
         .map(|content| content.bytes.len())
         .max()
         .unwrap_or(0)
+}
+
+/// Description of a rule's class type, or its name.
+fn category(rule: &Rule, classifications: &Classifications) -> String {
+    let Some(name) = rule.classtype.as_deref() else {
+        return String::new();
+    };
+    let class = classifications.get(name);
+    let text = class.map_or(name, |class| class.description.as_str());
+    text.to_owned()
 }
 
 /// A fingerprint of rules and settings (FNV-1a), never 0.

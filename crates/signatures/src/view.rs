@@ -2,6 +2,9 @@
 
 use std::net::IpAddr;
 
+use crate::app_protocol::AppProtocol;
+use crate::events::DecodeEvents;
+
 /// Protocol number of ICMP for IPv4.
 pub const ICMP: u8 = 1;
 /// Protocol number of TCP.
@@ -12,6 +15,18 @@ pub const UDP: u8 = 17;
 pub const ICMPV6: u8 = 58;
 /// Protocol number of SCTP.
 pub const SCTP: u8 = 132;
+
+/// What a flow speaks, as far as the parsers of application protocols know.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Application {
+    /// Too little was seen, or nobody looks.
+    #[default]
+    Undecided,
+    /// This protocol.
+    Known(AppProtocol),
+    /// None of the protocols that parsers know.
+    Other,
+}
 
 /// The flow a packet or a stream's bytes belong to, as seen in their direction.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -31,6 +46,8 @@ pub struct FlowContext {
     /// TCP: the handshake was complete before this packet (or the flow was picked up without one, where that
     /// is allowed). Other protocols: both sides have sent something, this packet included.
     pub established: bool,
+    /// What the flow speaks.
+    pub application: Application,
 }
 
 /// TCP header fields (RFC 9293 §3.1).
@@ -75,6 +92,9 @@ pub struct PacketView<'a> {
     /// First packet of its flow in this direction: rules that look at nothing but addresses are tried only
     /// then.
     pub first_in_direction: bool,
+    /// First packet of its flow in this direction since it is known what the flow speaks: rules that ask for
+    /// nothing else (`app-layer-protocol`) are tried only then.
+    pub first_decided: bool,
     /// The packet was put together from fragments.
     pub reassembled: bool,
     /// Time to live or hop limit.
@@ -89,6 +109,8 @@ pub struct PacketView<'a> {
     /// The header of TCP with its options, of UDP, or of ICMP (that of ICMPv6 with all that follows it);
     /// empty for other protocols and later fragments.
     pub transport_header: &'a [u8],
+    /// What is odd about its headers.
+    pub events: DecodeEvents,
     /// TCP header fields; present for TCP.
     pub tcp: Option<TcpFields>,
     /// ICMP header fields; present for ICMP of either version.

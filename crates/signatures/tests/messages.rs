@@ -19,6 +19,7 @@ fn sids(options: &str, calls: &[(Phase, &[Bytes<'_>])]) -> usize {
     let mut found = 0;
     for &(phase, buffers) in calls {
         let message = Transaction {
+            events: AppEvents::NONE,
             protocol: AppProtocol::Http,
             phase,
             buffers,

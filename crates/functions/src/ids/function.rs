@@ -46,8 +46,8 @@ cut into segments, and the number of alerts does not depend on it. Of bytes that
 copy counts. Rules look at packets where they ask for it (dsize, flags, tcp-pkt, ...) and where a \
 connection's handshake was not seen, unless `midstream` is set. Bytes are inspected when they arrive, \
 before they leave: there is no inline mode to choose.\n\n\
-Limits: a datagram's fragments are inspected one by one; checksums are not verified; `threshold` and \
-application protocols in a rule's header are not supported; a `pass` rule passes the packet at hand, not the flow; `reject` \
+Limits: a datagram's fragments are inspected one by one; checksums are not verified; `threshold` is not \
+supported; a `pass` rule passes the packet at hand, not the flow; `reject` \
 sends no reset.",
         needs: Needs::Flow,
         reads: Parts::NETWORK.and(Parts::TRANSPORT).and(Parts::PAYLOAD),
@@ -64,7 +64,9 @@ sends no reset.",
         let limits = settings.limits()?;
         let (rules, catalogue) = settings.compile(set_up)?;
         Ok(Ids {
-            streams: rules.needs_streams() || rules.needs_messages(),
+            streams: rules.needs_streams() || rules.needs_messages() || rules.needs_application(),
+            decodes: rules.needs_decode_events(),
+            asks: rules.needs_application(),
             messages: rules.message_protocols(),
             buffers: buffers(),
             rules,
@@ -98,9 +100,10 @@ sends no reset.",
     }
 
     fn without_flow(&self, packet: &mut Packet<'_>, cx: &mut Context<'_>) -> Verdict {
-        let Some(view) = packet_view(packet, || (0, 0)) else {
+        let Some(mut view) = packet_view(packet, || (0, 0)) else {
             return Verdict::Pass;
         };
+        view.events = self.decode_events(packet);
         let blocked = cx.with_work_space::<Space, _>(|space, cx| {
             let (rules, found) = (&mut space.rules, &mut space.found);
             let mut bits = FlowBits::default();

@@ -3,7 +3,7 @@
 
 use weir_nf::packet::tcp::flag;
 use weir_nf::prelude::*;
-use weir_signatures::{Alert, AppProtocol, FlowContext, PacketView, StreamBytes, view};
+use weir_signatures::{Alert, FlowContext, PacketView, StreamBytes, view};
 
 use super::Ids;
 use super::counts::Count;
@@ -60,6 +60,7 @@ impl<'i, 'f, 'c> Inspection<'i, 'f, 'c> {
         let segment = view.tcp.and_then(|_| Segment::of(packet));
         let before = self.flow.state.progress;
         let mut progress = before;
+        view.events = self.ids.decode_events(packet);
         view.first_in_direction = progress.packet(side);
         if let Some(segment) = &segment {
             let first = before == Default::default();
@@ -74,6 +75,17 @@ impl<'i, 'f, 'c> Inspection<'i, 'f, 'c> {
         // unless it brings data already.
         view.flow.established = established
             && (segment.is_none() || before.is_established(true) || !view.payload.is_empty());
+        view.flow.application = progress.application();
+        let datagram = view.flow.protocol == view::UDP
+            && self.ids.parses_datagrams()
+            && !packet.headers().is_later_fragment();
+        let first = datagram && self.parser_is_first();
+        if first {
+            self.messages(side, &view.flow, Input::Datagram(view.payload));
+        }
+        if self.ids.asks {
+            self.decided(side, &mut view);
+        }
         let mut inspected = false;
         if let Some(segment) = &segment
             && self.ids.streams
@@ -85,13 +97,20 @@ impl<'i, 'f, 'c> Inspection<'i, 'f, 'c> {
         if !inspected {
             self.alone(&view);
         }
-        if view.flow.protocol == view::UDP
-            && self.ids.messages.contains(AppProtocol::Dns)
-            && !packet.headers().is_later_fragment()
-        {
+        if datagram && !first {
             self.messages(side, &view.flow, Input::Datagram(view.payload));
         }
         self.blocked
+    }
+
+    /// Tells the rules what the flow speaks.
+    fn decided(&mut self, side: usize, view: &mut PacketView<'_>) {
+        let mut progress = self.flow.state.progress;
+        view.flow.application = progress.application();
+        view.first_decided = progress.inspected(side);
+        if view.first_decided {
+            self.flow.state.progress = progress;
+        }
     }
 
     /// Inspects what is left when the flow ends.
@@ -101,8 +120,7 @@ impl<'i, 'f, 'c> Inspection<'i, 'f, 'c> {
         for side in 0..2 {
             let client = info.client_direction();
             let direction = if side == 0 { client } else { client.opposite() };
-            let established = progress.is_established(true);
-            let about = flow_of_key(info.key(), direction, side == 0, established);
+            let about = flow_of_key(info.key(), direction, side == 0, progress);
             self.run(side, &mut Pending::flush(), &about, None);
             self.finish(side, &about);
             self.messages(side, &about, Input::End);
@@ -227,13 +245,9 @@ impl<'i, 'f, 'c> Inspection<'i, 'f, 'c> {
         let Some((state, mut window)) = self.flow.parts(WINDOWS + side, self.cx) else {
             return false;
         };
-        let IdsState { bits, sides, .. } = state;
         let SideState {
-            stream,
-            matching,
-            deferred,
-            talking,
-        } = &mut sides[side & 1];
+            deferred, talking, ..
+        } = state.side_mut(side);
         *talking = 1;
         let kept = window.extend(bytes).is_ok();
         let mut fresh = bytes.len();
@@ -248,6 +262,41 @@ impl<'i, 'f, 'c> Inspection<'i, 'f, 'c> {
             window.clear();
         }
         *deferred = 0;
+        let first = self.parser_is_first();
+        if first {
+            self.parse(side, about, bytes, fresh);
+        }
+        self.match_stream(side, bytes, fresh, kept, about, view);
+        if !first {
+            self.parse(side, about, bytes, fresh);
+        }
+        self.shorten(side);
+        view.is_some()
+    }
+
+    /// Tries the rules on the last `fresh` bytes of a window, of which `bytes` are the last; where it has not
+    /// `kept` them, on these alone.
+    fn match_stream(
+        &mut self,
+        side: usize,
+        bytes: &[u8],
+        fresh: usize,
+        kept: bool,
+        about: &FlowContext,
+        view: Option<&PacketView<'_>>,
+    ) {
+        let about = &self.speaking(about);
+        let view = view.map(|view| PacketView {
+            flow: *about,
+            ..*view
+        });
+        let Some((state, window)) = self.flow.parts(WINDOWS + side, self.cx) else {
+            return;
+        };
+        let IdsState { bits, sides, .. } = state;
+        let SideState {
+            stream, matching, ..
+        } = &mut sides[side & 1];
         let all = if kept { window.as_slice() } else { bytes };
         let new = StreamBytes {
             window: all,
@@ -258,7 +307,7 @@ impl<'i, 'f, 'c> Inspection<'i, 'f, 'c> {
         let (rules, found) = (&mut self.space.rules, &mut self.space.found);
         let mut note = |alert: &Alert<'_>| found.note(alert);
         let set = &self.ids.rules;
-        match view {
+        match &view {
             Some(view) => set.inspect_segment(view, matching, &new, bits, rules, &mut note),
             None => set.inspect_stream(about, matching, &new, bits, rules, &mut note),
         };
@@ -266,13 +315,15 @@ impl<'i, 'f, 'c> Inspection<'i, 'f, 'c> {
             self.cx.count(Count::NoWindow, 1);
         }
         self.tell(about);
+    }
+
+    /// Gives the parser the last `fresh` bytes of a window, of which `bytes` are the last.
+    fn parse(&mut self, side: usize, about: &FlowContext, bytes: &[u8], fresh: usize) {
         if fresh > bytes.len() {
             self.deferred_messages(side, about, fresh);
         } else {
             self.messages(side, about, Input::Stream(bytes));
         }
-        self.shorten(side);
-        view.is_some()
     }
 
     /// Takes off the window what rules don't look back at; now and then rather
@@ -304,13 +355,19 @@ impl<'i, 'f, 'c> Inspection<'i, 'f, 'c> {
 
     /// Inspects what of the window was not inspected yet.
     fn inspect_window(&mut self, side: usize, about: &FlowContext, last: bool) {
+        let fresh = self.flow.state.side(side).deferred as usize;
+        let first = fresh != 0 && self.parser_is_first();
+        if first {
+            self.deferred_messages(side, about, fresh);
+        }
+        let about = &self.speaking(about);
         let Some((state, window)) = self.flow.parts(WINDOWS + side, self.cx) else {
             return;
         };
         let IdsState { bits, sides, .. } = state;
         let own = &mut sides[side & 1];
         let all = window.as_slice();
-        let fresh = core::mem::take(&mut own.deferred) as usize;
+        own.deferred = 0;
         if last {
             own.talking = 0;
         }
@@ -328,8 +385,16 @@ impl<'i, 'f, 'c> Inspection<'i, 'f, 'c> {
                 found.note(alert);
             });
         self.tell(about);
-        if fresh != 0 {
+        if fresh != 0 && !first {
             self.deferred_messages(side, about, fresh);
+        }
+    }
+
+    /// The flow, with what it is known to speak by now.
+    fn speaking(&self, flow: &FlowContext) -> FlowContext {
+        FlowContext {
+            application: self.flow.state.progress.application(),
+            ..*flow
         }
     }
 

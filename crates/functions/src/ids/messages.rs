@@ -3,8 +3,8 @@
 use weir_dissect::{Dissector, Message};
 use weir_nf::prelude::*;
 use weir_signatures::{
-    Alert, AppProtocol, AppProtocols, Bytes, FlowBits, FlowContext, MessageState, Phase, Scratch,
-    Transaction,
+    Alert, AppEvent, AppEvents, AppProtocol, AppProtocols, Application, Bytes, FlowBits,
+    FlowContext, MessageState, Phase, Scratch, Transaction,
 };
 
 use super::Ids;
@@ -41,6 +41,13 @@ pub(super) fn buffers() -> Vec<Option<weir_signatures::Buffer>> {
     fields
         .map(|field| weir_signatures::Buffer::sticky(field.name()))
         .collect()
+}
+
+/// The events that rules ask for, among the notices of a message; both have the same names.
+fn events(message: &Message<'_>) -> AppEvents {
+    let notices = message.notices().iter();
+    let events = notices.filter_map(|notice| AppEvent::named(notice.name()));
+    events.fold(AppEvents::NONE, AppEvents::with)
 }
 
 /// What rules see of a flow while a message of it is inspected.
@@ -96,6 +103,7 @@ impl Around<'_> {
         let transaction = Transaction {
             protocol: known,
             phase,
+            events: events(message),
             buffers: &buffers,
             payload: self.payload,
         };
@@ -166,8 +174,31 @@ impl Inspection<'_, '_, '_> {
         if bits != self.flow.state.bits {
             self.flow.state.bits = bits;
         }
+        self.decide(&parser);
         self.tell(about);
         self.keep(about.to_server, input, head, parser);
+    }
+
+    /// Notes what the flow speaks.
+    fn decide(&mut self, parser: &Dissector) {
+        let application = match parser.protocol() {
+            Some(known) => Application::Known(protocol(known)),
+            None if parser.is_over() => Application::Other,
+            None => return,
+        };
+        // Most messages change nothing: the state is marked changed only by one that does.
+        let mut progress = self.flow.state.progress;
+        progress.decide(application);
+        if progress != self.flow.state.progress {
+            self.flow.state.progress = progress;
+        }
+    }
+
+    /// True where rules ask what the flow speaks, and it is not known yet: the parser comes before the rules
+    /// then, so that what these find has not to wait.
+    #[inline]
+    pub(super) fn parser_is_first(&self) -> bool {
+        self.ids.asks && self.flow.state.progress.application() == Application::Undecided
     }
 
     /// Writes the parser into its side buffer, and keeps it alive.

@@ -2,6 +2,7 @@
 
 mod collect;
 mod counts;
+mod decode;
 mod function;
 mod inspect;
 mod loading;
@@ -14,7 +15,8 @@ mod state;
 mod tests;
 mod view;
 
-use weir_signatures::{AppProtocols, Buffer, RuleSet};
+use weir_nf::prelude::*;
+use weir_signatures::{AppProtocol, AppProtocols, Buffer, DecodeEvents, RuleSet};
 
 pub use collect::Replaced;
 pub use loading::{File, Loaded, Loading, Reason, Refused};
@@ -37,14 +39,33 @@ pub struct Ids {
     midstream: bool,
     /// Protocols at whose messages a rule looks.
     messages: AppProtocols,
+    /// A rule asks what flows speak.
+    asks: bool,
+    /// A rule asks for events of packets.
+    decodes: bool,
     /// What rules call a field of a message, by the field's number.
     buffers: Vec<Option<Buffer>>,
 }
 
 impl Ids {
-    /// True where a rule looks at messages.
+    /// True where a rule looks at messages, or asks what flows speak.
     #[inline]
     fn parses(&self) -> bool {
-        self.messages != AppProtocols::NONE
+        self.asks || self.messages != AppProtocols::NONE
+    }
+
+    /// What a packet's headers tell, where a rule asks.
+    #[inline]
+    fn decode_events(&self, packet: &Packet<'_>) -> DecodeEvents {
+        match self.decodes {
+            true => decode::events(packet),
+            false => DecodeEvents::NONE,
+        }
+    }
+
+    /// True where datagrams are parsed: they are DNS or unknown.
+    #[inline]
+    fn parses_datagrams(&self) -> bool {
+        self.asks || self.messages.contains(AppProtocol::Dns)
     }
 }

@@ -2,7 +2,7 @@
 
 use weir_nf::packet::tcp::flag;
 use weir_nf::prelude::*;
-use weir_signatures::{FlowBits, StreamState as MatchState};
+use weir_signatures::{AppProtocol, Application, FlowBits, StreamState as MatchState};
 
 use crate::stream::StreamState;
 
@@ -42,6 +42,7 @@ impl IdsState {
             .flag("followed", progress.is_followed())
             .flag("handshake", progress.all(fact::HANDSHAKE))
             .flag("unparsed", progress.is_unparsed())
+            .text("speaks", speaks(progress.application()))
             .number("flowbits_set", self.bits.count());
         for (side, name) in self.sides.iter().zip(["side_0", "side_1"]) {
             shown.within(name, |shown| {
@@ -63,6 +64,15 @@ impl IdsState {
     #[inline]
     pub(super) fn side_mut(&mut self, side: usize) -> &mut SideState {
         &mut self.sides[side & 1]
+    }
+}
+
+/// The word for what a flow speaks.
+fn speaks(application: Application) -> &'static str {
+    match application {
+        Application::Undecided => "undecided",
+        Application::Known(protocol) => protocol.name(),
+        Application::Other => "other",
     }
 }
 
@@ -88,6 +98,11 @@ mod fact {
     pub(super) const BLOCKED: u64 = 128;
     pub(super) const OPENED: u64 = 256;
     pub(super) const UNPARSED: u64 = 512;
+    /// A packet of the side was inspected since it is known what the flow speaks.
+    pub(super) const DECIDED_0: u64 = 1024;
+    /// Lowest bit of what the flow speaks: 0 undecided, 1 other, 2 and more the protocols.
+    pub(super) const APPLICATION: u32 = 16;
+    pub(super) const APPLICATION_MASK: u64 = 0xff;
     pub(super) const HANDSHAKE: u64 = (SYN_0 | ACK_0) * 3;
     pub(super) const SYN: u64 = SYN_0 * 3;
     pub(super) const SEEN: u64 = SEEN_0 * 3;
@@ -172,6 +187,41 @@ impl Progress {
     pub(super) fn stop_parsing(&mut self) {
         self.facts |= fact::UNPARSED;
     }
+
+    /// What the flow speaks.
+    #[inline]
+    pub(super) fn application(self) -> Application {
+        match self.facts >> fact::APPLICATION & fact::APPLICATION_MASK {
+            0 => Application::Undecided,
+            number => AppProtocol::ALL
+                .get(number.wrapping_sub(2) as usize)
+                .map_or(Application::Other, |&known| Application::Known(known)),
+        }
+    }
+
+    /// Notes what the flow speaks; what is known stays.
+    pub(super) fn decide(&mut self, application: Application) {
+        if self.application() != Application::Undecided {
+            return;
+        }
+        self.facts |= fact::APPLICATION_MASK.min(match application {
+            Application::Undecided => 0,
+            Application::Other => 1,
+            Application::Known(protocol) => protocol as u64 + 2,
+        }) << fact::APPLICATION;
+    }
+
+    /// Notes a packet of `side` that is inspected; true for the side's first since it is known what the flow
+    /// speaks.
+    #[inline]
+    pub(super) fn inspected(&mut self, side: usize) -> bool {
+        if self.application() == Application::Undecided {
+            return false;
+        }
+        let had = self.facts;
+        self.facts |= fact::DECIDED_0 << (side & 1);
+        self.facts != had
+    }
 }
 
 #[cfg(test)]
@@ -202,6 +252,22 @@ mod tests {
         assert!(walk(&simultaneous, false).is_established(true));
         // answered by a reset only
         assert!(!walk(&[(0, SYN), (1, flag::RST | ACK)], false).is_established(true));
+    }
+
+    #[test]
+    fn what_a_flow_speaks_is_decided_once() {
+        let all = AppProtocol::ALL.map(Application::Known);
+        for application in all.into_iter().chain([Application::Other]) {
+            let mut progress = walk(&[(0, SYN)], false);
+            assert!(!progress.inspected(0));
+            assert_eq!(progress.application(), Application::Undecided);
+            progress.decide(application);
+            progress.decide(Application::Other);
+            assert_eq!(progress.application(), application);
+            assert!(progress.inspected(1) && !progress.inspected(1) && progress.inspected(0));
+            assert_eq!(progress.application(), application);
+            assert!(!progress.is_unparsed() && !progress.is_blocked());
+        }
     }
 
     #[test]

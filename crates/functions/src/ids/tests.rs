@@ -475,3 +475,99 @@ fn of_a_rule_in_two_files_the_higher_revision_counts() {
         assert_eq!(sids(&mut harness).len(), alerts);
     }
 }
+
+/// Rules of all kinds that name an application protocol.
+const BY_APPLICATION: &str = r#"
+    alert http any any -> any any (content:"GE"; sid:1;)
+    alert smtp any any -> any any (content:"GE"; sid:2;)
+    alert tcp any any -> any any (app-layer-protocol:http; sid:3;)
+    alert tcp any any -> any any (app-layer-protocol:!http; sid:4;)
+    alert tcp any any -> any any (app-layer-protocol:failed; sid:5;)
+    alert tcp any any -> any any (app-layer-protocol:!ssh; content:"x"; sid:6;)
+    alert http any any -> any any (http.method; content:"GET"; sid:7;)
+    alert tls any any -> any any (http.method; content:"GET"; sid:8;)"#;
+
+#[test]
+fn rules_that_name_a_protocol_wait_until_it_is_known() {
+    let request = b"GET /x HTTP/1.1\r\nHost: a.example\r\n\r\n";
+    for cut in [1, 2, 3, 5, request.len()] {
+        let mut harness = ids(with(BY_APPLICATION));
+        let mut connection = Connection::open_to(&mut harness, SERVER);
+        for piece in request.chunks(cut) {
+            connection.up(&mut harness, piece);
+        }
+        connection.down(&mut harness, b"HTTP/1.1 204 No Content\r\n\r\n");
+        for payload in [&b"GET"[..], b" / HT"] {
+            connection.up(&mut harness, payload);
+        }
+        let mut found = sids(&mut harness);
+        found.sort_unstable();
+        let once = |sid| found.iter().filter(|&&known| known == sid).count();
+        // A match of a stream is tried again in the next message.
+        assert_eq!(
+            (once(1), once(2), once(7), once(8)),
+            (2, 0, 1, 0),
+            "{cut}: {found:?}"
+        );
+        assert_eq!((once(3), once(4), once(5)), (2, 0, 0), "{cut}: {found:?}");
+        assert_eq!(once(6), 1, "{cut}: {found:?}");
+    }
+}
+
+#[test]
+fn what_no_parser_knows_has_failed() {
+    let mut harness = ids(with(BY_APPLICATION));
+    let mut connection = Connection::open_to(&mut harness, SERVER);
+    for _ in 0..64 {
+        connection.up(&mut harness, &[b'x'; 1000]);
+        connection.down(&mut harness, &[b'y'; 1000]);
+    }
+    let found = sids(&mut harness);
+    for (sid, times) in [(1, 0), (3, 0), (4, 2), (5, 2)] {
+        let here = found.iter().filter(|&&known| known == sid).count();
+        assert_eq!(here, times, "{sid}: {found:?}");
+    }
+    assert!(found.contains(&6));
+}
+
+#[test]
+fn datagrams_are_of_dns_or_of_nothing() {
+    let rules = r#"
+        alert dns any any -> any any (content:"|07|example"; sid:1;)
+        alert udp any any -> any any (app-layer-protocol:dns; sid:2;)
+        alert udp any any -> any any (app-layer-protocol:!dns; content:"hello"; sid:3;)
+        alert dns any any -> any any (app-layer-event:dns.z_flag_set; sid:4;)"#;
+    let mut harness = ids(with(rules));
+    let query = b"\0\x01\x01\x40\0\x01\0\0\0\0\0\0\x07example\x03org\0\0\x01\0\x01";
+    harness.send(
+        &Craft::udp("10.0.0.1:1", "10.0.0.2:5300")
+            .payload(query)
+            .build(),
+    );
+    let mut found = sids(&mut harness);
+    found.sort_unstable();
+    assert_eq!(found, [1, 2, 4]);
+    harness.send(
+        &Craft::udp("10.0.0.1:2", "10.0.0.2:5300")
+            .payload(b"hello")
+            .build(),
+    );
+    assert_eq!(sids(&mut harness), [3]);
+}
+
+#[test]
+fn header_options_are_read() {
+    let rules = r#"
+        alert tcp any any -> any any (flags:S; tcp.mss:<537; sid:1;)
+        alert ipv6 any any -> any any (icmpv6.mtu:<1280; sid:2;)"#;
+    let mut harness = ids(with(rules));
+    for (options, alerts) in [
+        (&b"\x01\x01\x01\x00"[..], 0),
+        (b"\x02\x04\x05\xb4", 0),
+        (b"\x01\x01\x01\x01\x02\x04\x02\x18", 1),
+    ] {
+        let packet = Craft::tcp(CLIENT, SERVER).flags("S").options(options);
+        harness.send(&packet.build());
+        assert_eq!(sids(&mut harness).len(), alerts, "{options:?}");
+    }
+}

@@ -9,7 +9,11 @@ use weir_nf::packet::ipv4::Ipv4View;
 use weir_nf::packet::ipv6::Ipv6View;
 use weir_nf::packet::tcp::TcpView;
 use weir_nf::prelude::*;
-use weir_signatures::{FlowContext, IcmpFields, PacketView, TcpFields, view};
+use weir_signatures::{
+    Application, DecodeEvents, FlowContext, IcmpFields, PacketView, TcpFields, view,
+};
+
+use super::state::Progress;
 
 /// The packet, without what only its flow can say: direction, connection state
 /// and place in the flow are those of a first packet. `None` for what is not
@@ -51,17 +55,9 @@ pub(super) fn packet_view<'p>(
     let network_header = bytes
         .get(usize::from(headers.l3)..usize::from(headers.l4))
         .unwrap_or(&[]);
-    let transport_end = if headers.proto == view::ICMPV6 {
-        headers.end as usize
-    } else {
-        usize::from(headers.payload)
-    };
-    let transport_header = if later {
-        &[]
-    } else {
-        bytes
-            .get(usize::from(headers.l4)..transport_end)
-            .unwrap_or(&[])
+    let transport_header = match later {
+        true => &[],
+        false => transport_header(bytes, headers),
     };
     Some(PacketView {
         flow: FlowContext {
@@ -72,10 +68,13 @@ pub(super) fn packet_view<'p>(
             protocol: headers.proto,
             to_server: true,
             established: false,
+            application: Application::Undecided,
         },
         payload,
         in_stream: false,
         first_in_direction: true,
+        first_decided: false,
+        events: DecodeEvents::NONE,
         reassembled: false,
         ttl,
         ip_id,
@@ -85,6 +84,16 @@ pub(super) fn packet_view<'p>(
         tcp,
         icmp,
     })
+}
+
+/// The transport header; of ICMPv6 with all that follows it.
+#[inline]
+fn transport_header<'p>(bytes: &'p [u8], headers: &Headers) -> &'p [u8] {
+    let end = match headers.proto {
+        view::ICMPV6 => headers.end as usize,
+        _ => usize::from(headers.payload),
+    };
+    bytes.get(usize::from(headers.l4)..end).unwrap_or(&[])
 }
 
 #[inline]
@@ -142,7 +151,7 @@ pub(super) fn flow_of_key(
     key: &FlowKey,
     direction: Direction,
     to_server: bool,
-    established: bool,
+    progress: Progress,
 ) -> FlowContext {
     let (source, source_port) = key.source(direction);
     let (destination, destination_port) = key.destination(direction);
@@ -153,6 +162,7 @@ pub(super) fn flow_of_key(
         destination_port,
         protocol: key.proto(),
         to_server,
-        established,
+        established: progress.is_established(key.proto() == view::TCP),
+        application: progress.application(),
     }
 }

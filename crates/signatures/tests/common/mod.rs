@@ -26,6 +26,7 @@ pub fn flow(protocol: u8) -> FlowContext {
         protocol,
         to_server: true,
         established: true,
+        application: Application::Undecided,
     }
 }
 
@@ -41,6 +42,8 @@ pub fn packet(protocol: u8, payload: &[u8]) -> PacketView<'_> {
         payload,
         in_stream: false,
         first_in_direction: true,
+        first_decided: false,
+        events: DecodeEvents::NONE,
         reassembled: false,
         ttl: 64,
         ip_id: Some(77),

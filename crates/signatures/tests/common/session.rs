@@ -127,6 +127,7 @@ impl<'a> Run<'a> {
             protocol: packet.protocol,
             to_server,
             established: was_established || self.midstream && flow.established,
+            application: Application::Undecided,
         };
         let first_in_direction =
             !std::mem::replace(&mut flow.sides[side].seen, true) || packet.protocol != view::TCP;
@@ -140,6 +141,8 @@ impl<'a> Run<'a> {
             payload,
             in_stream,
             first_in_direction,
+            first_decided: false,
+            events: DecodeEvents::NONE,
             reassembled: false,
             ttl: packet.ttl,
             ip_id: packet.ip_id,
