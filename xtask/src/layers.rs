@@ -41,7 +41,15 @@ pub(crate) const LAYERS: [Layer; 17] = [
     Layer {
         folder: "signatures",
         own: &[],
-        others: Some(&["aho-corasick", "fancy-regex", "memchr", "zerocopy"]),
+        others: Some(&[
+            "aho-corasick",
+            "fancy-regex",
+            "md-5",
+            "memchr",
+            "sha1",
+            "sha2",
+            "zerocopy",
+        ]),
     },
     // Bytes in, messages out: it knows no packets, so that whoever has a stream can use it.
     Layer {

@@ -4,6 +4,7 @@ use crate::buffers::Buffer;
 use crate::compare::Compare;
 use crate::content::Content;
 use crate::pcre::Pcre;
+use crate::transform::Transform;
 
 /// Most variables of a rule (`byte_extract`, `byte_math`).
 pub const MAX_VARIABLES: usize = 8;
@@ -172,6 +173,8 @@ impl Condition {
 pub struct Section {
     /// The buffer; `None` is the payload or the stream.
     pub buffer: Option<Buffer>,
+    /// Changes of the buffer before the conditions look at it, in order.
+    pub transforms: Vec<Transform>,
     /// The conditions.
     pub conditions: Vec<Condition>,
 }

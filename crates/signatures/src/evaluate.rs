@@ -12,6 +12,7 @@ use crate::content::{Content, Place};
 use crate::matcher::CHUNK;
 use crate::pcre::{Pcre, Search};
 use crate::search::Needle;
+use crate::transform::Changes;
 
 /// Most steps of one evaluation: conditions tried, and 64-byte blocks searched.
 const STEPS: u32 = 20_000;
@@ -57,16 +58,20 @@ pub(crate) struct Prepared {
     section: Section,
     /// By condition; `None` for those that are no contents.
     needles: Vec<Option<Needle>>,
+    /// The buffer's changes.
+    changes: Option<Changes>,
 }
 
 impl Prepared {
-    pub(crate) fn new(section: &Section) -> Self {
+    /// `changes` are those of the section's buffer.
+    pub(crate) fn new(section: &Section, changes: Option<Changes>) -> Self {
         let needle = |condition: &Condition| match condition {
             Condition::Content(content) => Some(Needle::new(&content.bytes, content.nocase)),
             _ => None,
         };
         Prepared {
             needles: section.conditions.iter().map(needle).collect(),
+            changes,
             section: section.clone(),
         }
     }
@@ -74,6 +79,16 @@ impl Prepared {
     /// The buffer that the conditions look at; `None` is the payload or stream.
     pub(crate) fn buffer(&self) -> Option<Buffer> {
         self.section.buffer
+    }
+
+    /// The conditions.
+    pub(crate) fn conditions(&self) -> &[Condition] {
+        &self.section.conditions
+    }
+
+    /// The changes of the buffer.
+    pub(crate) fn changes(&self) -> Option<Changes> {
+        self.changes
     }
 
     /// Evaluates the conditions. `variables` holds what the rule's earlier sections have read.

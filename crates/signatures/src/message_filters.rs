@@ -2,33 +2,44 @@
 
 use std::collections::BTreeMap;
 
-use crate::buffers::{Buffer, Bytes, Phase, Transaction};
+use crate::buffers::{Buffer, Phase, Transaction};
 use crate::condition::Condition;
 use crate::content::Content;
+use crate::evaluate::Prepared;
 use crate::events::AppEvents;
 use crate::frequency::CommonStrings;
 use crate::prefilter::{self, FastPart, Prefilter};
-use crate::rule::Rule;
 use crate::scratch::{Candidates, ON_PACKET};
+use crate::transform::{Changed, Changes};
+
+/// What a prefilter looks at: a buffer, its changes, and the part of the message in which it is tried.
+type Looked = (Buffer, Option<Changes>, Phase);
 
 /// What the prefilters of messages are to look for.
 #[derive(Debug, Default)]
 pub(crate) struct MessageParts {
-    parts: BTreeMap<(Buffer, Phase), Vec<FastPart>>,
-    others: BTreeMap<(Buffer, Phase), Vec<u32>>,
+    parts: BTreeMap<Looked, Vec<FastPart>>,
+    others: BTreeMap<Looked, Vec<u32>>,
     by_event: Vec<u32>,
 }
 
 impl MessageParts {
     /// Adds a rule.
-    pub(crate) fn add(&mut self, number: u32, rule: &Rule, phase: Phase, common: &CommonStrings) {
-        let mut best: Option<(bool, usize, Buffer, Vec<Content>)> = None;
-        for section in &rule.sections {
-            let Some(buffer) = section.buffer else {
+    pub(crate) fn add(
+        &mut self,
+        number: u32,
+        sections: &[Prepared],
+        phase: Phase,
+        common: &CommonStrings,
+    ) {
+        let mut best: Option<(bool, usize, Looked, Vec<Content>)> = None;
+        for section in sections {
+            let Some(buffer) = section.buffer() else {
                 continue;
             };
+            let looked = (buffer, section.changes(), phase);
             let contents = section
-                .conditions
+                .conditions()
                 .iter()
                 .filter_map(|condition| match condition {
                     Condition::Content(content) => Some(content.clone()),
@@ -40,16 +51,16 @@ impl MessageParts {
             let longest = positive().map(|content| content.bytes.len()).max();
             let rank = (asked, longest.unwrap_or(0));
             if best.as_ref().is_none_or(|known| (known.0, known.1) < rank) {
-                best = Some((rank.0, rank.1, buffer, contents));
+                best = Some((rank.0, rank.1, looked, contents));
             }
         }
-        let Some((_, _, buffer, contents)) = best else {
+        let Some((_, _, looked, contents)) = best else {
             self.by_event.push(number);
             return;
         };
         match prefilter::choose(number, &contents, common) {
-            Some(part) => self.parts.entry((buffer, phase)).or_default().push(part),
-            None => self.others.entry((buffer, phase)).or_default().push(number),
+            Some(part) => self.parts.entry(looked).or_default().push(part),
+            None => self.others.entry(looked).or_default().push(number),
         }
     }
 
@@ -59,7 +70,7 @@ impl MessageParts {
         let filters = self
             .parts
             .into_iter()
-            .map(|((buffer, phase), parts)| Some((buffer, phase, Prefilter::new(&parts, share)?)));
+            .map(|(looked, parts)| Some((looked, Prefilter::new(&parts, share)?)));
         Some(Messages {
             filters: filters.collect::<Option<_>>()?,
             others: self.others.into_iter().collect(),
@@ -71,9 +82,9 @@ impl MessageParts {
 /// The rules on messages, by what finds them.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Messages {
-    filters: Vec<(Buffer, Phase, Prefilter)>,
+    filters: Vec<(Looked, Prefilter)>,
     /// Rules without a content to look for, tried whenever their first buffer is there.
-    others: Vec<((Buffer, Phase), Vec<u32>)>,
+    others: Vec<(Looked, Vec<u32>)>,
     /// Rules without a buffer, tried on messages with events.
     by_event: Vec<u32>,
 }
@@ -85,25 +96,25 @@ impl Messages {
     }
 
     /// Adds the rules to be tried on a message, in order of evaluation.
-    pub(crate) fn find(&self, message: &Transaction<'_>, candidates: &mut Candidates) {
-        let here = |buffer: Buffer, phase: Phase| {
-            let wanted = move |bytes: &&Bytes<'_>| bytes.buffer == buffer;
-            let buffers = if phase == message.phase {
-                message.buffers
-            } else {
-                &[]
-            };
-            buffers.iter().filter(wanted)
-        };
-        for (buffer, phase, filter) in &self.filters {
-            for bytes in here(*buffer, *phase) {
-                filter.scan(0, bytes.bytes, 0, bytes.offset, &mut |rule, _, _| {
+    pub(crate) fn find(
+        &self,
+        message: &Transaction<'_>,
+        changed: &Changed,
+        candidates: &mut Candidates,
+    ) {
+        for ((buffer, changes, _), filter) in
+            self.filters.iter().filter(|of| of.0.2 == message.phase)
+        {
+            each(message, changed, (*buffer, *changes), |bytes, offset, _| {
+                filter.scan(0, bytes, 0, offset, &mut |rule, _, _| {
                     candidates.add(rule, ON_PACKET, 0);
                 });
-            }
+                false
+            });
         }
-        for ((buffer, phase), rules) in &self.others {
-            if here(*buffer, *phase).next().is_some() {
+        for ((buffer, changes, _), rules) in self.others.iter().filter(|of| of.0.2 == message.phase)
+        {
+            if each(message, changed, (*buffer, *changes), |_, _, _| true) {
                 for &rule in rules {
                     candidates.add(rule, ON_PACKET, 0);
                 }
@@ -115,5 +126,27 @@ impl Messages {
             }
         }
         candidates.sort();
+    }
+}
+
+/// Calls `found` with the bytes of a buffer with its changes, their offset, and whether they are complete,
+/// until it gives true; false where it never does.
+pub(crate) fn each(
+    message: &Transaction<'_>,
+    changed: &Changed,
+    (buffer, changes): (Buffer, Option<Changes>),
+    mut found: impl FnMut(&[u8], u64, bool) -> bool,
+) -> bool {
+    match changes {
+        Some(changes) => changed
+            .of(changes)
+            .any(|(bytes, complete)| found(bytes, 0, complete)),
+        None => {
+            let mut buffers = message
+                .buffers
+                .iter()
+                .filter(|bytes| bytes.buffer == buffer);
+            buffers.any(|bytes| found(bytes.bytes, bytes.offset, bytes.complete))
+        }
     }
 }

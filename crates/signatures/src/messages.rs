@@ -5,12 +5,14 @@ use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
 use crate::app_protocol::{AppProtocol, AppProtocols};
 use crate::buffers::{Origin, Transaction};
 use crate::condition::MAX_VARIABLES;
-use crate::evaluate::{Area, Prepared, Verdict};
+use crate::evaluate::{Area, Verdict};
 use crate::inspect::{Alert, Inspection, MatchedIn};
+use crate::message_filters::each;
 use crate::rule::PacketTest;
 use crate::ruleset::{Compiled, RuleSet};
 use crate::scratch::Scratch;
 use crate::state::FlowBits;
+use crate::transform::Changed;
 use crate::view::{Application, FlowContext};
 
 /// How many rules are remembered to have matched on one message.
@@ -93,7 +95,11 @@ impl RuleSet {
             };
         }
         scratch.candidates.begin(self.rules.len());
-        self.messages.find(message, &mut scratch.candidates);
+        // Taken out while the rest of the scratch is written.
+        let mut changed = std::mem::take(&mut scratch.changed);
+        changed.fill(message, &self.variants);
+        self.messages
+            .find(message, &changed, &mut scratch.candidates);
         let mut inspection = Inspection::default();
         let mut place = 0;
         while let Some((number, _, _)) = scratch.candidates.get(place) {
@@ -108,7 +114,7 @@ impl RuleSet {
                 || !rule.header_matches(flow)
                 || rule.speaks(Application::Known(message.protocol)) != Some(true)
                 || !rule.bits_hold(bits)
-                || !rule.holds_on(message, scratch)
+                || !rule.holds_on(message, &changed, scratch)
             {
                 continue;
             }
@@ -118,16 +124,22 @@ impl RuleSet {
                 break;
             }
         }
+        scratch.changed = changed;
         inspection
     }
 }
 
 impl Compiled {
     /// True if all sections hold, each on one of the bytes of its buffer.
-    fn holds_on(&self, message: &Transaction<'_>, scratch: &mut Scratch) -> bool {
+    fn holds_on(
+        &self,
+        message: &Transaction<'_>,
+        changed: &Changed,
+        scratch: &mut Scratch,
+    ) -> bool {
         let mut variables = [0; MAX_VARIABLES];
         self.sections.iter().all(|section| {
-            let mut holds = |section: &Prepared, data, base, more| {
+            let mut holds = |data: &[u8], base, more| {
                 let area = Area {
                     data,
                     base,
@@ -138,12 +150,11 @@ impl Compiled {
                 matches!(verdict, Verdict::Holds(_))
             };
             match section.buffer() {
-                None => holds(section, message.payload, 0, false),
+                None => holds(message.payload, 0, false),
                 Some(buffer) => {
-                    let mut all = message.buffers.iter();
-                    all.any(|bytes| {
-                        bytes.buffer == buffer
-                            && holds(section, bytes.bytes, bytes.offset, !bytes.complete)
+                    let looked = (buffer, section.changes());
+                    each(message, changed, looked, |bytes, offset, complete| {
+                        holds(bytes, offset, !complete)
                     })
                 }
             }

@@ -3,21 +3,16 @@
 use crate::app_protocol::{AppProtocol, AppProtocols};
 use crate::application;
 use crate::buffers::{Buffer, Origin};
-use crate::byte_options::{self, Names};
-use crate::compare::Compare;
-use crate::condition::{Condition, Section};
-use crate::content::Content;
-use crate::content_options::{apply_content_modifier, check_contents};
 use crate::error::{Fault, SkipReason, Span};
 use crate::events::{AppEvent, DecodeEvent, parse_app_event};
 use crate::header::Header;
-use crate::literal::{parse_bytes, parse_string};
+use crate::literal::parse_string;
 use crate::packet_options::{number, packet_test};
 use crate::pcre;
 use crate::raw_option::RawOption;
-use crate::rule::{
-    Direction, FlowCondition, FlowbitKind, FlowbitOperation, Rule, Target, is_beyond_contents,
-};
+use crate::rule::{Direction, FlowCondition, FlowbitKind, FlowbitOperation, Rule, Target};
+use crate::sections::Sections;
+use crate::transform::Transform;
 
 /// The keywords that [`build`] knows.
 const SUPPORTED: [&str; 61] = [
@@ -108,7 +103,7 @@ pub(crate) fn is_supported(text: &str, option: &RawOption, protocols: AppProtoco
         .or_else(|| Buffer::sticky(keyword))
         .or_else(|| Buffer::modifier(keyword));
     match named.map(|buffer| buffer.info().origin) {
-        None => SUPPORTED.contains(&keyword),
+        None => SUPPORTED.contains(&keyword) || Transform::is_keyword(keyword),
         Some(Origin::Packet) => true,
         Some(Origin::App(protocol)) => protocols.contains(protocol),
         Some(Origin::Files) => protocols.contains(AppProtocol::Http),
@@ -125,10 +120,7 @@ pub(crate) fn build(
     let mut builder = Builder {
         text,
         rule: without_options(text, header, line),
-        items: Vec::new(),
-        sticky: None,
-        content_spans: Vec::new(),
-        names: Names::default(),
+        sections: Sections::new(text),
         sid_span: None,
     };
     let mut seen: Vec<&str> = Vec::new();
@@ -151,8 +143,7 @@ pub(crate) fn build(
     }
     let Builder {
         mut rule,
-        items,
-        content_spans,
+        sections,
         sid_span,
         ..
     } = builder;
@@ -162,25 +153,7 @@ pub(crate) fn build(
             Fault::new(at, "the rule has no `sid`").help("give each rule a number: `sid:1000001;`")
         );
     };
-    let sections = sections_of(items);
-    for section in &sections {
-        let spans = content_spans
-            .iter()
-            .filter(|(buffer, _)| *buffer == section.buffer)
-            .map(|&(_, span)| span)
-            .collect::<Vec<_>>();
-        let contents = contents_of(&section.conditions);
-        check_contents(&contents, &spans)?;
-        if section.buffer.is_none() {
-            rule.contents = contents;
-        }
-    }
-    let is_beyond = |section: &Section| {
-        section.buffer.is_some() || section.conditions.iter().any(is_beyond_contents)
-    };
-    if sections.iter().any(is_beyond) {
-        rule.sections = sections;
-    }
+    (rule.contents, rule.sections) = sections.finish()?;
     check_buffers(&rule, sid_span)?;
     check_surface(&rule, options)?;
     Ok((rule, sid_span))
@@ -220,13 +193,7 @@ fn without_options(text: &str, header: Header, line: usize) -> Rule {
 struct Builder<'a> {
     text: &'a str,
     rule: Rule,
-    /// Conditions and their buffers, in the order of the rule.
-    items: Vec<(Option<Buffer>, Condition)>,
-    /// The buffer that the last sticky keyword selected.
-    sticky: Option<Buffer>,
-    /// Buffers and places of the contents, in the order of `items`.
-    content_spans: Vec<(Option<Buffer>, Span)>,
-    names: Names,
+    sections: Sections<'a>,
     sid_span: Option<Span>,
 }
 
@@ -265,38 +232,10 @@ impl Builder<'_> {
                 .applications
                 .push(application::parse(text, option.value)?),
             "app-layer-event" => rule.events.push(parse_app_event(text, option.value)?),
-            "content" | "uricontent" => self.content(option)?,
-            "nocase" | "offset" | "depth" | "distance" | "within" | "fast_pattern"
-            | "startswith" | "endswith" | "rawbytes" => {
-                let mut contents = self.items.iter_mut().rev();
-                let found = contents.find_map(|(_, condition)| as_content(condition));
-                let Some(content) = found else {
-                    return Err(Fault::new(
-                        option.name,
-                        format!("`{keyword}` needs a `content` before it"),
-                    ));
-                };
-                apply_content_modifier(text, option, content, &self.names)?;
-            }
-            "pcre" => {
-                let (pcre, buffer) = pcre::parse(text, option.value)?;
-                self.items
-                    .push((buffer.or(self.sticky), Condition::Pcre(pcre)));
-            }
-            "pkt_data" => self.sticky = None,
             // The one asks for records of packets, which are not kept, the other for speed alone.
             "tag" | "prefilter" => {}
-            "bsize" | "urilen" => self.size(option)?,
-            other if Buffer::sticky(other).is_some() => self.sticky = Buffer::sticky(other),
-            other if Buffer::modifier(other).is_some() => self.move_content(option)?,
+            _ if self.sections.take(option)? => {}
             other => {
-                if let Some(condition) = byte_options::parse(text, option, &mut self.names)? {
-                    // A place behind the match before is one in the same buffer.
-                    let before = self.items.last().and_then(|(buffer, _)| *buffer);
-                    let inherited = condition.is_relative().then_some(before).flatten();
-                    self.items.push((self.sticky.or(inherited), condition));
-                    return Ok(());
-                }
                 // `is_supported` lets only the keywords above and those of `packet_test` through.
                 return Err(Fault::new(
                     option.name,
@@ -306,83 +245,6 @@ impl Builder<'_> {
         }
         Ok(())
     }
-}
-
-impl Builder<'_> {
-    /// A content of the buffer selected.
-    fn content(&mut self, option: &RawOption) -> Result<(), Fault> {
-        let (text, keyword) = (self.text, option.keyword.as_str());
-        let (negated, bytes) = parse_bytes(text, option.value)?;
-        let content = Condition::Content(Content {
-            bytes,
-            negated,
-            ..Content::default()
-        });
-        let buffer = match keyword {
-            "uricontent" => Some(Buffer::HttpUri),
-            _ => self.sticky,
-        };
-        self.items.push((buffer, content));
-        self.content_spans
-            .push((buffer, Span::new(option.name.start, option.value.end)));
-        Ok(())
-    }
-
-    /// `bsize`, of the buffer selected, and `urilen`, of the target as normalised or sent.
-    fn size(&mut self, option: &RawOption) -> Result<(), Fault> {
-        let fault = |why: &str| {
-            let message = format!("the value of `{}`: {why}", option.keyword);
-            Fault::new(option.value, message)
-        };
-        let written = option.value.of(self.text);
-        let (written, buffer) = match option.keyword.as_str() {
-            "urilen" => match written.split_once(',') {
-                Some((size, kind)) if kind.trim() == "raw" => (size, Some(Buffer::HttpRawUri)),
-                Some((size, kind)) if kind.trim() == "norm" => (size, Some(Buffer::HttpUri)),
-                Some(_) => return Err(fault("only `raw` and `norm` may follow")),
-                None => (written, Some(Buffer::HttpUri)),
-            },
-            _ => (written, self.sticky),
-        };
-        if buffer.is_none() {
-            return Err(fault("there is no buffer before it").help("write `http.uri; bsize:3;`"));
-        }
-        let compare = Compare::parse(written, u32::MAX).map_err(|why| fault(&why))?;
-        self.items.push((buffer, Condition::Size(compare)));
-        Ok(())
-    }
-
-    /// Moves the content before a Snort-2 modifier into the modifier's buffer.
-    fn move_content(&mut self, option: &RawOption) -> Result<(), Fault> {
-        let buffer = Buffer::modifier(&option.keyword);
-        let is_content =
-            |item: &(Option<Buffer>, Condition)| matches!(item.1, Condition::Content(_));
-        let Some(place) = self.items.iter().rposition(is_content) else {
-            let message = format!("`{}` needs a `content` before it", option.keyword);
-            return Err(Fault::new(option.name, message));
-        };
-        let (_, content) = self.items.remove(place);
-        self.items.push((buffer, content));
-        if let Some((known, _)) = self.content_spans.last_mut() {
-            *known = buffer;
-        }
-        Ok(())
-    }
-}
-
-/// The conditions by buffer, in the order in which the buffers are first named.
-fn sections_of(items: Vec<(Option<Buffer>, Condition)>) -> Vec<Section> {
-    let mut sections: Vec<Section> = Vec::new();
-    for (buffer, condition) in items {
-        match sections.iter_mut().find(|known| known.buffer == buffer) {
-            Some(known) => known.conditions.push(condition),
-            None => sections.push(Section {
-                buffer,
-                conditions: vec![condition],
-            }),
-        }
-    }
-    sections
 }
 
 /// Buffers of one rule must be those of one message.
@@ -401,21 +263,6 @@ fn check_buffers(rule: &Rule, at: Span) -> Result<(), Fault> {
         }
     }
     Ok(())
-}
-
-fn as_content(condition: &mut Condition) -> Option<&mut Content> {
-    match condition {
-        Condition::Content(content) => Some(content),
-        _ => None,
-    }
-}
-
-fn contents_of(conditions: &[Condition]) -> Vec<Content> {
-    let content = |condition: &Condition| match condition {
-        Condition::Content(content) => Some(content.clone()),
-        _ => None,
-    };
-    conditions.iter().filter_map(content).collect()
 }
 
 fn at_least_one(text: &str, option: &RawOption, max: u32) -> Result<u32, Fault> {
@@ -457,40 +304,29 @@ fn is_single(keyword: &str) -> bool {
     )
 }
 
+/// True for keywords that stand alone.
+fn takes_no_value(keyword: &str) -> bool {
+    matches!(
+        keyword,
+        "noalert" | "nocase" | "startswith" | "endswith" | "rawbytes"
+    ) || Buffer::sticky(keyword).is_some()
+        || Buffer::modifier(keyword).is_some()
+        || Transform::is_keyword(keyword) && !Transform::has_value(keyword)
+}
+
 /// Checks that a keyword has a value if it needs one, and none if it takes none.
 fn check_value_presence(text: &str, option: &RawOption) -> Result<(), Fault> {
     let keyword = option.keyword.as_str();
-    match keyword {
-        "fast_pattern" => Ok(()),
-        "prefilter" | "pkt_data" => Ok(()),
-        word if Buffer::sticky(word)
-            .or_else(|| Buffer::modifier(word))
-            .is_some() =>
-        {
-            if option.has_value {
-                return Err(Fault::new(
-                    option.value,
-                    format!("`{keyword}` takes no value"),
-                ));
-            }
-            Ok(())
-        }
-        "noalert" | "nocase" | "startswith" | "endswith" | "rawbytes" => {
-            if option.has_value {
-                Err(Fault::new(
-                    option.value,
-                    format!("`{keyword}` takes no value"),
-                ))
-            } else {
-                Ok(())
-            }
-        }
-        _ if option.value.of(text).is_empty() => Err(Fault::new(
-            option.name,
-            format!("`{keyword}` needs a value"),
-        )),
-        _ => Ok(()),
+    if takes_no_value(keyword) && option.has_value {
+        let message = format!("`{keyword}` takes no value");
+        return Err(Fault::new(option.value, message));
     }
+    let may_lack = matches!(keyword, "fast_pattern" | "prefilter" | "pkt_data");
+    if !may_lack && !takes_no_value(keyword) && option.value.of(text).is_empty() {
+        let message = format!("`{keyword}` needs a value");
+        return Err(Fault::new(option.name, message));
+    }
+    Ok(())
 }
 
 /// Packet-only conditions contradict stream-only rules.

@@ -4,6 +4,7 @@
 use std::collections::BTreeMap;
 use std::fmt;
 
+use crate::buffers::Phase;
 use crate::classification::{Classifications, DEFAULT_PRIORITY};
 use crate::evaluate::Prepared;
 use crate::frequency::CommonStrings;
@@ -12,6 +13,7 @@ use crate::message_filters::{MessageParts, Messages};
 use crate::prefilter::{self, FastPart, Prefilter};
 use crate::rule::{FlowbitKind, Protocol, Rule};
 use crate::state::MAX_FLOWBITS;
+use crate::transform::Variants;
 use crate::unfiltered::Unfiltered;
 use crate::view::{ICMP, ICMPV6, SCTP, TCP, UDP};
 
@@ -156,6 +158,7 @@ pub struct RuleSet {
     pub(crate) with_every_byte: [Vec<u32>; 2],
     /// Rules on messages of application protocols.
     pub(crate) messages: Messages,
+    pub(crate) variants: Variants,
     pub(crate) report_packet_and_stream: bool,
     generation: u64,
     longest_content: usize,
@@ -197,7 +200,8 @@ impl RuleSet {
     /// [`CompileError`] when the rules use too many flowbits or too much memory.
     pub fn compile(rules: Vec<Rule>, options: CompileOptions) -> Result<Self, CompileError> {
         let generation = generation(&rules, &options);
-        let mut compiled = compile_rules(rules, &options)?;
+        let mut variants = Variants::default();
+        let mut compiled = compile_rules(rules, &options, &mut variants)?;
         let common = CommonStrings::new();
         let mut messages = MessageParts::default();
         let mut unfiltered = Unfiltered::default();
@@ -207,7 +211,7 @@ impl RuleSet {
         let mut parts: [[Vec<FastPart>; 2]; GROUPS.len()] = Default::default();
         for (number, rule) in (0u32..).zip(&mut compiled) {
             if let Some(phase) = rule.rule.message_phase() {
-                messages.add(number, &rule.rule, phase, &common);
+                messages.add(number, &rule.sections, phase, &common);
                 continue;
             }
             // A rule that may be turned around keeps the direction of its flow.
@@ -241,19 +245,11 @@ impl RuleSet {
         unfiltered.finish();
 
         let longest_content = longest_content(&compiled);
-        let (prefilters, by_group) = build_prefilters(&parts, options.automaton_bytes).ok_or(
-            CompileError::AutomatonTooLarge {
-                limit: options.automaton_bytes,
-                rules: compiled.len(),
-            },
-        )?;
-        let messages =
-            messages
-                .build(options.automaton_bytes)
-                .ok_or(CompileError::AutomatonTooLarge {
-                    limit: options.automaton_bytes,
-                    rules: compiled.len(),
-                })?;
+        let limit = options.automaton_bytes;
+        let rules = compiled.len();
+        let too_large = || CompileError::AutomatonTooLarge { limit, rules };
+        let (prefilters, by_group) = build_prefilters(&parts, limit).ok_or_else(too_large)?;
+        let messages = messages.build(limit).ok_or_else(too_large)?;
         Ok(RuleSet {
             rules: compiled,
             prefilters,
@@ -262,6 +258,7 @@ impl RuleSet {
             at_message_end,
             with_every_byte,
             messages,
+            variants,
             report_packet_and_stream: options.report_packet_and_stream,
             generation,
             longest_content,
@@ -392,6 +389,7 @@ fn flowbits_order(rule: &Rule) -> u8 {
 fn compile_rules(
     rules: Vec<Rule>,
     options: &CompileOptions,
+    variants: &mut Variants,
 ) -> Result<Vec<Compiled>, CompileError> {
     let mut ordered: Vec<(u8, Rule)> = rules
         .into_iter()
@@ -403,7 +401,7 @@ fn compile_rules(
     let mut names = BTreeMap::new();
     let mut compiled = Vec::with_capacity(ordered.len());
     for (priority, rule) in ordered {
-        compiled.push(compile_rule(rule, priority, options, &mut names)?);
+        compiled.push(compile_rule(rule, priority, options, &mut names, variants)?);
     }
     Ok(compiled)
 }
@@ -413,6 +411,7 @@ fn compile_rule(
     priority: u8,
     options: &CompileOptions,
     names: &mut BTreeMap<String, u8>,
+    variants: &mut Variants,
 ) -> Result<Compiled, CompileError> {
     let mut bit_tests = Vec::new();
     let mut bit_writes = Vec::new();
@@ -452,7 +451,7 @@ fn compile_rule(
     let category = category(&rule, &options.classifications);
     Ok(Compiled {
         matcher: Matcher::default(),
-        sections: rule.sections.iter().map(Prepared::new).collect(),
+        sections: prepare(&rule, variants),
         category,
         priority,
         bit_tests,
@@ -479,6 +478,17 @@ fn longest_content(rules: &[Compiled]) -> usize {
         .map(|content| content.bytes.len())
         .max()
         .unwrap_or(0)
+}
+
+/// A rule's sections, ready to be looked for.
+fn prepare(rule: &Rule, variants: &mut Variants) -> Vec<Prepared> {
+    let phase = rule.message_phase().unwrap_or(Phase::Head);
+    let prepared = rule.sections.iter().map(|section| {
+        let changes = section.buffer;
+        let changes = changes.and_then(|buffer| variants.add(buffer, &section.transforms, phase));
+        Prepared::new(section, changes)
+    });
+    prepared.collect()
 }
 
 /// Description of a rule's class type, or its name.

@@ -2,6 +2,7 @@
 
 use crate::evaluate::Cuts;
 use crate::matcher::Ends;
+use crate::transform::Changed;
 
 /// Counts of what inspection could not remember or search to the end, since the scratch was made.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -24,6 +25,8 @@ pub struct Scratch {
     pub(crate) candidates: Candidates,
     pub(crate) ends: Ends,
     pub(crate) cuts: Cuts,
+    /// Buffers of the message at hand, with changes.
+    pub(crate) changed: Changed,
     pub(crate) counters: ScratchCounters,
 }
 
@@ -35,6 +38,7 @@ impl Scratch {
             candidates: Candidates::default(),
             ends: Ends::new(),
             cuts: Cuts::default(),
+            changed: Changed::default(),
             counters: ScratchCounters::default(),
         };
         scratch.candidates.begin(rules);

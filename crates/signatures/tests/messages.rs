@@ -146,3 +146,100 @@ fn bodies_come_in_windows() {
         assert_eq!(sids(options, &calls), matches, "{options}");
     }
 }
+
+#[test]
+fn buffers_are_changed_before_conditions_look() {
+    let body = |bytes, complete| Bytes {
+        buffer: Buffer::HttpRequestBody,
+        bytes,
+        offset: 0,
+        complete,
+    };
+    let head = [
+        Bytes::whole(Buffer::HttpHost, b"www.example.org"),
+        Bytes::whole(Buffer::HttpUri, b"/A b%41+c"),
+    ];
+    let calls: [(Phase, &[Bytes<'_>]); 3] = [
+        (Phase::Head, &head),
+        (Phase::Body, &[head[0], head[1], body(b"ab", false)]),
+        (Phase::Body, &[head[0], head[1], body(b"abc", true)]),
+    ];
+    for (options, matches) in [
+        (
+            r#"http.host; dotprefix; content:".www.example.org"; startswith; endswith;"#,
+            1,
+        ),
+        (
+            r#"http.host; dotprefix; content:".example.org"; endswith; bsize:16;"#,
+            1,
+        ),
+        (r#"http.host; content:".www"; bsize:15;"#, 0),
+        // The buffer as it is, and changed, in one rule.
+        (
+            r#"http.host; content:"www"; startswith; http.host; dotprefix; content:".www"; startswith;"#,
+            1,
+        ),
+        (
+            r#"http.uri; to_lowercase; content:"/a b%41"; startswith;"#,
+            1,
+        ),
+        (
+            r#"http.uri; url_decode; strip_whitespace; content:"/AbAc"; bsize:5;"#,
+            1,
+        ),
+        (
+            r#"http.uri; strip_whitespace; url_decode; content:"/AbA c"; bsize:6;"#,
+            1,
+        ),
+        (r#"http.uri; xor:"01"; content:".@!c$50*b";"#, 1),
+        // Without a content to look for, and negated.
+        (r#"http.uri; to_uppercase; pcre:"/^\/A B%41\+C$/";"#, 1),
+        (r#"http.uri; to_uppercase; content:!"c"; content:"/A";"#, 1),
+        (r#"http.uri; content:!"c"; content:"/A";"#, 0),
+        // The hash of a whole body (of "abc": RFC 1321 section A.5), and no hash of a part.
+        (
+            r#"http.request_body; to_md5; content:"|90 01 50 98 3c d2 4f b0 d6 96 3f 7d 28 e1 7f 72|";"#,
+            1,
+        ),
+        (
+            r#"http.request_body; to_sha1; bsize:20; content:"|a9 99 3e 36|"; startswith;"#,
+            1,
+        ),
+        (
+            r#"http.request_body; to_sha256; bsize:32; content:"|ba 78 16 bf|"; startswith;"#,
+            1,
+        ),
+    ] {
+        assert_eq!(sids(options, &calls), matches, "{options}");
+        assert_eq!(
+            sids(options, &calls[..2]),
+            usize::from(matches == 1 && !options.contains("body")),
+            "{options}"
+        );
+    }
+}
+
+#[test]
+fn changes_that_are_wrong() {
+    for (options, expected) in [
+        (
+            r#"dotprefix; content:"a";"#,
+            "needs the keyword of a buffer",
+        ),
+        (
+            r#"http.uri; content:"a"; to_lowercase;"#,
+            "comes before the conditions",
+        ),
+        (r#"http.uri; xor:"0"; content:"a";"#, "hexadecimal"),
+        (r#"http.uri; xor; content:"a";"#, "needs a value"),
+        (r#"http.uri; to_md5:1; content:"a";"#, "takes no value"),
+        (r#"tcp.hdr; to_md5; content:"a";"#, "messages only"),
+    ] {
+        let text = format!("alert tcp any any -> any any ({options} sid:1;)");
+        let errors = parse_rules_with(&text, &Variables::stock(), HTTP).unwrap_err();
+        assert!(
+            errors[0].message.contains(expected),
+            "{options}: {errors:?}"
+        );
+    }
+}
