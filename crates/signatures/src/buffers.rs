@@ -10,6 +10,7 @@
 
 use crate::app_protocol::AppProtocol;
 use crate::events::AppEvents;
+use crate::numbers::AppNumber;
 
 /// The source of a buffer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -257,6 +258,8 @@ pub struct Transaction<'a> {
     /// All buffers known of the message, those of earlier phases included. A buffer may come several times
     /// (`dns.query`): one of them must fit.
     pub buffers: &'a [Bytes<'a>],
+    /// Its numbers; one may come several times (`dns.rrtype`): one of them must fit.
+    pub numbers: &'a [(AppNumber, u32)],
     /// What is out of the ordinary about it.
     pub events: AppEvents,
     /// The stream or datagram around the message, for conditions of the same rule on the payload; its

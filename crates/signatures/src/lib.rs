@@ -98,6 +98,7 @@ mod matcher;
 mod matcher_model;
 mod message_filters;
 mod messages;
+mod numbers;
 mod options;
 mod packet_options;
 mod parse;
@@ -129,6 +130,7 @@ pub use error::{RuleError, SkipReason, Skipped};
 pub use events::{AppEvent, AppEvents, DecodeEvent, DecodeEvents};
 pub use inspect::{Alert, Inspection, MatchedIn};
 pub use messages::MessageState;
+pub use numbers::{AppNumber, NumberTest};
 pub use parse::{
     ParseOptions, Parsed, Unsupported, parse_rules, parse_rules_lossy, parse_rules_with,
 };

@@ -2,11 +2,11 @@
 
 use std::collections::BTreeMap;
 
+use crate::app_protocol::AppProtocol;
 use crate::buffers::{Buffer, Phase, Transaction};
 use crate::condition::Condition;
 use crate::content::Content;
 use crate::evaluate::Prepared;
-use crate::events::AppEvents;
 use crate::frequency::CommonStrings;
 use crate::prefilter::{self, FastPart, Prefilter};
 use crate::scratch::{Candidates, ON_PACKET};
@@ -20,15 +20,15 @@ type Looked = (Buffer, Option<Changes>, Phase);
 pub(crate) struct MessageParts {
     parts: BTreeMap<Looked, Vec<FastPart>>,
     others: BTreeMap<Looked, Vec<u32>>,
-    by_event: Vec<u32>,
+    by_protocol: Vec<(AppProtocol, u32)>,
 }
 
 impl MessageParts {
-    /// Adds a rule.
+    /// Adds a rule: its sections, and the protocol of numbers and events that it asks for.
     pub(crate) fn add(
         &mut self,
         number: u32,
-        sections: &[Prepared],
+        (sections, protocol): (&[Prepared], Option<AppProtocol>),
         phase: Phase,
         common: &CommonStrings,
     ) {
@@ -55,7 +55,8 @@ impl MessageParts {
             }
         }
         let Some((_, _, looked, contents)) = best else {
-            self.by_event.push(number);
+            self.by_protocol
+                .extend(protocol.map(|known| (known, number)));
             return;
         };
         match prefilter::choose(number, &contents, common) {
@@ -74,7 +75,7 @@ impl MessageParts {
         Some(Messages {
             filters: filters.collect::<Option<_>>()?,
             others: self.others.into_iter().collect(),
-            by_event: self.by_event,
+            by_protocol: self.by_protocol,
         })
     }
 }
@@ -85,14 +86,14 @@ pub(crate) struct Messages {
     filters: Vec<(Looked, Prefilter)>,
     /// Rules without a content to look for, tried whenever their first buffer is there.
     others: Vec<(Looked, Vec<u32>)>,
-    /// Rules without a buffer, tried on messages with events.
-    by_event: Vec<u32>,
+    /// Rules without a buffer, which ask for numbers or events: tried on each message of the protocol.
+    by_protocol: Vec<(AppProtocol, u32)>,
 }
 
 impl Messages {
     /// True if there are no rules on messages.
     pub(crate) fn is_empty(&self) -> bool {
-        self.filters.is_empty() && self.others.is_empty() && self.by_event.is_empty()
+        self.filters.is_empty() && self.others.is_empty() && self.by_protocol.is_empty()
     }
 
     /// Adds the rules to be tried on a message, in order of evaluation.
@@ -120,9 +121,11 @@ impl Messages {
                 }
             }
         }
-        if message.events != AppEvents::NONE && message.phase == Phase::Head {
-            for &rule in &self.by_event {
-                candidates.add(rule, ON_PACKET, 0);
+        if message.phase == Phase::Head {
+            for &(protocol, rule) in &self.by_protocol {
+                if protocol == message.protocol {
+                    candidates.add(rule, ON_PACKET, 0);
+                }
             }
         }
         candidates.sort();

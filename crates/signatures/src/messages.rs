@@ -67,8 +67,11 @@ impl RuleSet {
         let tests = self.rules.iter().flat_map(|rule| &rule.rule.applications);
         let asked = tests.filter_map(|test| test.protocol);
         let asked = asked.fold(AppProtocols::NONE, AppProtocols::with);
-        let events = self.rules.iter().flat_map(|rule| &rule.rule.events);
-        let asked = events.fold(asked, |set, event| set.with(event.protocol()));
+        let heads = self
+            .rules
+            .iter()
+            .filter_map(|rule| rule.rule.head_protocol());
+        let asked = heads.fold(asked, AppProtocols::with);
         buffers.fold(asked, |set, buffer| match buffer.info().origin {
             Origin::App(protocol) => set.with(protocol),
             Origin::Files => set.with(AppProtocol::Http).with(AppProtocol::Smtp),
@@ -107,9 +110,10 @@ impl RuleSet {
             let Some(rule) = self.rules.get(number as usize) else {
                 continue;
             };
-            let events = &rule.rule.events;
+            let (numbers, events) = (&rule.rule.numbers, &rule.rule.events);
             if state.rules.contains(&(number + 1))
                 || !events.iter().all(|&event| message.events.contains(event))
+                || !numbers.iter().all(|test| test.holds(message.numbers))
                 || !rule.directions[usize::from(!flow.to_server)]
                 || !rule.header_matches(flow)
                 || rule.speaks(Application::Known(message.protocol)) != Some(true)

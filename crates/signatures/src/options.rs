@@ -7,6 +7,7 @@ use crate::error::{Fault, SkipReason, Span};
 use crate::events::{AppEvent, DecodeEvent, parse_app_event};
 use crate::header::Header;
 use crate::literal::parse_string;
+use crate::numbers::{AppNumber, NumberTest};
 use crate::packet_options::{number, packet_test};
 use crate::pcre;
 use crate::raw_option::RawOption;
@@ -94,6 +95,9 @@ pub(crate) fn is_supported(text: &str, option: &RawOption, protocols: AppProtoco
         let event = AppEvent::named(option.value.of(text).trim());
         return event.is_some_and(|event| protocols.contains(event.protocol()));
     }
+    if let Some(number) = AppNumber::named(keyword) {
+        return protocols.contains(number.protocol());
+    }
     let named = match keyword {
         "pcre" => pcre::named_buffer(option.value.of(text)),
         "uricontent" | "urilen" => Some(Buffer::HttpUri),
@@ -154,6 +158,7 @@ pub(crate) fn build(
         );
     };
     (rule.contents, rule.sections) = sections.finish()?;
+    check_protocols(&rule, sid_span)?;
     check_buffers(&rule, sid_span)?;
     check_surface(&rule, options)?;
     Ok((rule, sid_span))
@@ -181,6 +186,7 @@ fn without_options(text: &str, header: Header, line: usize) -> Rule {
         flow: FlowCondition::default(),
         flowbits: Vec::new(),
         noalert: false,
+        numbers: Vec::new(),
         events: Vec::new(),
         contents: Vec::new(),
         sections: Vec::new(),
@@ -234,6 +240,10 @@ impl Builder<'_> {
             "app-layer-event" => rule.events.push(parse_app_event(text, option.value)?),
             // The one asks for records of packets, which are not kept, the other for speed alone.
             "tag" | "prefilter" => {}
+            word if AppNumber::named(word).is_some() => {
+                let tests = AppNumber::named(word).map(|n| NumberTest::parse(text, option, n));
+                rule.numbers.extend(tests.transpose()?);
+            }
             _ if self.sections.take(option)? => {}
             other => {
                 // `is_supported` lets only the keywords above and those of `packet_test` through.
@@ -244,6 +254,34 @@ impl Builder<'_> {
             }
         }
         Ok(())
+    }
+}
+
+/// All that a rule asks of messages must be of one protocol.
+fn check_protocols(rule: &Rule, at: Span) -> Result<(), Fault> {
+    let spoken = rule.applications.iter().filter(|test| !test.negated);
+    let spoken = spoken.filter_map(|test| test.protocol);
+    let numbers = rule.numbers.iter().map(|test| test.number.protocol());
+    let events = rule.events.iter().map(|event| event.protocol());
+    let buffers = rule.sections.iter().filter_map(|section| section.buffer);
+    let buffers = buffers.filter_map(|buffer| match buffer.info().origin {
+        Origin::App(protocol) => Some(protocol),
+        Origin::Packet | Origin::Files => None,
+    });
+    let mut all = spoken.chain(numbers).chain(events).chain(buffers);
+    let Some(first) = all.next() else {
+        return Ok(());
+    };
+    match all.find(|&other| other != first) {
+        None => Ok(()),
+        Some(other) => {
+            let message = format!(
+                "the rule asks for {} and for {}: no flow speaks both",
+                first.name(),
+                other.name()
+            );
+            Err(Fault::new(at, message).help("write one rule for each"))
+        }
     }
 }
 

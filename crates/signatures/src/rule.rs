@@ -1,11 +1,13 @@
 //! The typed tree of a rule.
 
+use crate::app_protocol::AppProtocol;
 use crate::application::AppTest;
 use crate::buffers::{Buffer, Origin, Phase};
 use crate::compare::Compare;
 use crate::condition::{Condition, Section};
 use crate::content::Content;
 use crate::events::{AppEvent, DecodeEvent};
+use crate::numbers::NumberTest;
 use crate::ranges::{AddressSet, PortSet};
 
 /// Actions of rules, in the order in which Suricata evaluates them.
@@ -232,6 +234,8 @@ pub struct Rule {
     pub flowbits: Vec<FlowbitOperation>,
     /// `noalert` or `flowbits:noalert`: a match has its effects but is not reported.
     pub noalert: bool,
+    /// Conditions on numbers of one message, all of which must hold.
+    pub numbers: Vec<NumberTest>,
     /// `app-layer-event`: events of one message, which must have all.
     pub events: Vec<AppEvent>,
     /// Contents in the order of the rule.
@@ -263,14 +267,20 @@ impl Rule {
         self.message_phase().is_some()
     }
 
-    /// The phase of the latest application buffer that the rule names; events are in the head.
+    /// The protocol of the numbers or events that the rule asks for, which are in the head of a message.
+    pub(crate) fn head_protocol(&self) -> Option<AppProtocol> {
+        let number = self.numbers.first().map(|test| test.number.protocol());
+        number.or_else(|| self.events.first().map(|event| event.protocol()))
+    }
+
+    /// The phase of the latest application buffer that the rule names; numbers and events are in the head.
     pub(crate) fn message_phase(&self) -> Option<Phase> {
         let infos = self.sections.iter().filter_map(|section| section.buffer);
         infos
             .map(Buffer::info)
             .filter(|info| info.origin != Origin::Packet)
             .map(|info| info.phase)
-            .chain((!self.events.is_empty()).then_some(Phase::Head))
+            .chain(self.head_protocol().map(|_| Phase::Head))
             .max()
     }
 

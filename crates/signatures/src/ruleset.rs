@@ -211,7 +211,8 @@ impl RuleSet {
         let mut parts: [[Vec<FastPart>; 2]; GROUPS.len()] = Default::default();
         for (number, rule) in (0u32..).zip(&mut compiled) {
             if let Some(phase) = rule.rule.message_phase() {
-                messages.add(number, &rule.sections, phase, &common);
+                let looked = (rule.sections.as_slice(), rule.rule.head_protocol());
+                messages.add(number, looked, phase, &common);
                 continue;
             }
             // A rule that may be turned around keeps the direction of its flow.

@@ -19,6 +19,7 @@ fn sids(options: &str, calls: &[(Phase, &[Bytes<'_>])]) -> usize {
     let mut found = 0;
     for &(phase, buffers) in calls {
         let message = Transaction {
+            numbers: &[],
             events: AppEvents::NONE,
             protocol: AppProtocol::Http,
             phase,
@@ -220,7 +221,7 @@ fn buffers_are_changed_before_conditions_look() {
 }
 
 #[test]
-fn changes_that_are_wrong() {
+fn conditions_on_messages_that_are_wrong() {
     for (options, expected) in [
         (
             r#"dotprefix; content:"a";"#,
@@ -234,9 +235,22 @@ fn changes_that_are_wrong() {
         (r#"http.uri; xor; content:"a";"#, "needs a value"),
         (r#"http.uri; to_md5:1; content:"a";"#, "takes no value"),
         (r#"tcp.hdr; to_md5; content:"a";"#, "messages only"),
+        (
+            r#"app-layer-protocol:tls; http.uri; content:"a";"#,
+            "asks for tls and for http",
+        ),
+        (
+            r#"dns.opcode:1; app-layer-event:tls.invalid_certificate;"#,
+            "asks for dns and for tls",
+        ),
+        (r#"tls.version:2;"#, "is not sslv3, 1.0"),
     ] {
         let text = format!("alert tcp any any -> any any ({options} sid:1;)");
-        let errors = parse_rules_with(&text, &Variables::stock(), HTTP).unwrap_err();
+        let known = ParseOptions {
+            protocols: HTTP.protocols.with(AppProtocol::Dns).with(AppProtocol::Tls),
+            ..HTTP
+        };
+        let errors = parse_rules_with(&text, &Variables::stock(), known).unwrap_err();
         assert!(
             errors[0].message.contains(expected),
             "{options}: {errors:?}"

@@ -3,7 +3,7 @@
 use weir_dissect::{Dissector, Message};
 use weir_nf::prelude::*;
 use weir_signatures::{
-    Alert, AppEvent, AppEvents, AppProtocol, AppProtocols, Application, Bytes, FlowBits,
+    Alert, AppEvent, AppEvents, AppNumber, AppProtocol, AppProtocols, Application, Bytes, FlowBits,
     FlowContext, MessageState, Phase, Scratch, Transaction,
 };
 
@@ -41,6 +41,14 @@ pub(super) fn buffers() -> Vec<Option<weir_signatures::Buffer>> {
     fields
         .map(|field| weir_signatures::Buffer::sticky(field.name()))
         .collect()
+}
+
+/// The numbers that rules ask for; those of the parsers have the same names.
+fn numbers(message: &Message<'_>) -> Vec<(AppNumber, u32)> {
+    let numbers = message.numbers().iter().filter_map(|&(number, value)| {
+        Some((AppNumber::named(number.name())?, u32::try_from(value).ok()?))
+    });
+    numbers.collect()
 }
 
 /// The events that rules ask for, among the notices of a message; both have the same names.
@@ -103,6 +111,7 @@ impl Around<'_> {
         let transaction = Transaction {
             protocol: known,
             phase,
+            numbers: &numbers(message),
             events: events(message),
             buffers: &buffers,
             payload: self.payload,

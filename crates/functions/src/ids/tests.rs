@@ -485,7 +485,7 @@ const BY_APPLICATION: &str = r#"
     alert tcp any any -> any any (app-layer-protocol:failed; sid:5;)
     alert tcp any any -> any any (app-layer-protocol:!ssh; content:"x"; sid:6;)
     alert http any any -> any any (http.method; content:"GET"; sid:7;)
-    alert tls any any -> any any (http.method; content:"GET"; sid:8;)"#;
+    alert ssh any any -> any any (flow:established; sid:8;)"#;
 
 #[test]
 fn rules_that_name_a_protocol_wait_until_it_is_known() {
@@ -536,7 +536,10 @@ fn datagrams_are_of_dns_or_of_nothing() {
         alert dns any any -> any any (content:"|07|example"; sid:1;)
         alert udp any any -> any any (app-layer-protocol:dns; sid:2;)
         alert udp any any -> any any (app-layer-protocol:!dns; content:"hello"; sid:3;)
-        alert dns any any -> any any (app-layer-event:dns.z_flag_set; sid:4;)"#;
+        alert dns any any -> any any (app-layer-event:dns.z_flag_set; sid:4;)
+        alert dns any any -> any any (dns.opcode:!0; sid:5;)
+        alert dns any any -> any any (dns.opcode:0; dns.rrtype:1; dns.query; dotprefix; content:".example.org"; endswith; sid:6;)
+        alert dns any any -> any any (dns.rcode:3; sid:7;)"#;
     let mut harness = ids(with(rules));
     let query = b"\0\x01\x01\x40\0\x01\0\0\0\0\0\0\x07example\x03org\0\0\x01\0\x01";
     harness.send(
@@ -546,7 +549,13 @@ fn datagrams_are_of_dns_or_of_nothing() {
     );
     let mut found = sids(&mut harness);
     found.sort_unstable();
-    assert_eq!(found, [1, 2, 4]);
+    assert_eq!(found, [1, 2, 4, 6]);
+    let response = [b"\0\x01\x81\x83".as_slice(), &query[4..]].concat();
+    let answer = Craft::udp("10.0.0.2:5300", "10.0.0.1:1").payload(&response);
+    harness.send(&answer.build());
+    let mut found = sids(&mut harness);
+    found.sort_unstable();
+    assert_eq!(found, [1, 2, 7]);
     harness.send(
         &Craft::udp("10.0.0.1:2", "10.0.0.2:5300")
             .payload(b"hello")

@@ -43,6 +43,7 @@ impl Dissected {
                 })
                 .collect();
             let transaction = Transaction {
+                numbers: &[],
                 events: AppEvents::NONE,
                 protocol: AppProtocol::named(message.protocol.name()).unwrap(),
                 phase: match message.phase {
