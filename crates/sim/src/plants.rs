@@ -96,7 +96,15 @@ fn settings_for_slip(slip: Slip) -> Settings {
         _ => None,
     };
     match slip {
-        Slip::RelayLost | Slip::SupplyEnds | Slip::CutEntryKept => Settings {
+        // A process lives on its first frames for long.
+        Slip::SupplyEnds => Settings {
+            packets: Settings::default().packets,
+            faults: of(&[Fault::Delay, Fault::Pause, Fault::FewFrames]),
+            mode: Some(Mode::Ring),
+            some_faults: false,
+            ..base
+        },
+        Slip::RelayLost | Slip::CutEntryKept => Settings {
             faults: of(&[Fault::Delay, Fault::Pause, Fault::Crash]),
             mode: Some(Mode::Ring),
             some_faults: false,
