@@ -92,6 +92,7 @@ mod events;
 mod frequency;
 mod header;
 mod inspect;
+mod lists;
 mod literal;
 mod matcher;
 #[cfg(test)]
@@ -129,6 +130,7 @@ pub use content::{Content, FastPattern, Place};
 pub use error::{RuleError, SkipReason, Skipped};
 pub use events::{AppEvent, AppEvents, DecodeEvent, DecodeEvents};
 pub use inspect::{Alert, Inspection, MatchedIn};
+pub use lists::{Applied, ListKind, RuleLists};
 pub use messages::MessageState;
 pub use numbers::{AppNumber, NumberTest};
 pub use parse::{

@@ -214,3 +214,59 @@ fn real_rules_are_counted_as_the_function_loads_them() {
     }
     assert_eq!(left_out, refused, "{}", checked.err);
 }
+
+#[test]
+fn lists_choose_and_change_rules() {
+    let folder = Folder::new();
+    let rules = [
+        r#"alert tcp any any -> any any (msg:"a"; lua:x.lua; sid:1;)"#,
+        r#"#alert udp any any -> any any (msg:"b"; content:"evil"; sid:2;)"#,
+        r#"alert udp any any -> any any (msg:"c"; content:"c"; sid:3;)"#,
+    ];
+    let file = folder.write("site.rules", rules.join("\n"));
+    let disable = folder.write("disable.conf", "# What does not load.\nre:lua:\n");
+    let enable = folder.write("enable.conf", "2\n");
+    let modify = folder.write(
+        "modify.conf",
+        r#"group:site "content:.(c)." "content:\"\1d\"""#,
+    );
+    let lists = [
+        "--disable",
+        &disable,
+        "--enable",
+        &enable,
+        "--modify",
+        &modify,
+    ];
+    let args = [&["ids", "check", &file][..], &lists].concat();
+    let text = run(&args);
+    assert_eq!(text.code, 0, "{text:?}");
+    assert!(
+        text.out.contains("2 of 2 rules load")
+            && text
+                .out
+                .contains("Lists: 1 disabled, 1 enabled, 1 modified"),
+        "{text:?}"
+    );
+    let json = run([&args[..], &["--output", "json"]].concat()).json();
+    assert_eq!(number(&json, "/lists/disabled"), 1, "{json:#}");
+
+    let wrong = folder.write("wrong.conf", "1\nnonsense\n");
+    let told = run(["ids", "check", &file, "--disable", &wrong]);
+    assert_eq!(told.code, 3, "{told:?}");
+    assert!(
+        told.err
+            .contains(&format!("{wrong}:2:1: error: `nonsense` names no rule")),
+        "{told:?}"
+    );
+
+    // The function takes the same lists.
+    let chain = folder.write(
+        "chain.yaml",
+        "chain: site\nnfs:\n  - ids:\n      rule-files: [site.rules]\n      disable-files: [disable.conf]\n      \
+         enable-files: [enable.conf]\n      drop-files: [drop.conf]\n      action: rule\n",
+    );
+    folder.write("drop.conf", "2");
+    let checked = run(["check", &chain]);
+    assert_eq!(checked.code, 0, "{checked:?}");
+}

@@ -5,8 +5,8 @@ use std::collections::BTreeMap;
 
 use weir_nf::prelude::SettingsError;
 use weir_signatures::{
-    Classifications, CompileOptions, RuleError, RuleSet, SkipReason, Skipped, Variables,
-    parse_rules_lossy,
+    Applied, Classifications, CompileOptions, ListKind, RuleError, RuleLists, RuleSet, SkipReason,
+    Skipped, Variables, parse_rules_lossy,
 };
 
 use super::collect::{Collected, Replaced};
@@ -54,6 +54,7 @@ pub struct File {
 #[derive(Debug)]
 pub struct Loading {
     variables: Variables,
+    lists: RuleLists,
     collected: Collected,
     classtypes: Vec<(String, String)>,
     loaded: Loaded,
@@ -70,6 +71,8 @@ pub struct Loaded {
     pub replaced: Vec<Replaced>,
     /// Class type that is not known → rules that name it, place of the first one.
     pub classtypes: BTreeMap<String, (usize, String)>,
+    /// Rules that lists have changed.
+    pub lists: Applied,
     /// Why the rules can't be used together, although each can be read.
     pub together: Option<String>,
 }
@@ -176,14 +179,33 @@ impl Loading {
     pub fn new(vars: &BTreeMap<String, String>) -> Result<Loading, SettingsError> {
         Ok(Loading {
             variables: variables(vars)?,
+            lists: RuleLists::default(),
             collected: Collected::default(),
             classtypes: Vec::new(),
             loaded: Loaded::default(),
         })
     }
 
+    /// Adds a list, which counts for the files read after it.
+    ///
+    /// # Errors
+    ///
+    /// The lines that are no entries.
+    pub fn list(&mut self, kind: ListKind, name: &str, text: &str) -> Result<(), SettingsError> {
+        let added = self.lists.add(kind, name, text);
+        added.map_err(|errors| told("lists", name, &errors))
+    }
+
     /// Reads the rules of a file.
-    pub fn file(&mut self, name: &str, text: &str) {
+    ///
+    /// # Errors
+    ///
+    /// An expression of a list that takes too many steps.
+    pub fn file(&mut self, name: &str, text: &str) -> Result<(), SettingsError> {
+        let listed = self.lists.apply(name, text);
+        let (text, applied) = listed.map_err(|why| SettingsError::new("lists", why))?;
+        let text = text.as_ref();
+        self.loaded.lists.add(applied);
         let options = parse_options(OnUnsupported::Skip);
         let (parsed, errors) = parse_rules_lossy(text, &self.variables, options);
         let rules = parsed.rules.len() + parsed.skipped.len() + errors.len();
@@ -230,6 +252,7 @@ impl Loading {
             file.refused = refused.len();
         }
         self.loaded.refused.extend(refused);
+        Ok(())
     }
 
     /// A rule for which a newer revision counts.

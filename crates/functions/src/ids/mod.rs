@@ -5,6 +5,7 @@ mod counts;
 mod decode;
 mod function;
 mod inspect;
+mod lists;
 mod loading;
 mod messages;
 mod parser;
@@ -19,6 +20,8 @@ use weir_nf::prelude::*;
 use weir_signatures::{AppProtocol, AppProtocols, Buffer, DecodeEvents, RuleSet};
 
 pub use collect::Replaced;
+pub use weir_signatures::{Applied, ListKind};
+
 pub use loading::{File, Loaded, Loading, Reason, Refused};
 pub use settings::{Act, OnUnsupported, Settings, parse_options, variables};
 pub use state::{IdsState, Progress, SideState};

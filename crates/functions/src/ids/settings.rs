@@ -6,11 +6,12 @@ use schemars::JsonSchema;
 use serde::Deserialize;
 use weir_nf::prelude::*;
 use weir_signatures::{
-    Action, Classifications, CompileOptions, ParseOptions, Rule, RuleError, RuleSet, Unsupported,
-    Variables, parse_rules, parse_rules_with,
+    Action, Classifications, CompileOptions, ParseOptions, Rule, RuleError, RuleLists, RuleSet,
+    Unsupported, Variables, parse_rules, parse_rules_with,
 };
 
 use super::collect::Collected;
+use super::lists::lists;
 use super::messages::protocols;
 use super::report::Catalogue;
 use crate::stream::Limits;
@@ -28,6 +29,15 @@ pub struct Settings {
     /// one file fits; read in this order after `rules`, those of a pattern in
     /// the order of their names.
     pub rule_files: Vec<String>,
+    /// Names of lists of rules to leave out, as suricata-update's `disable.conf`.
+    pub disable_files: Vec<String>,
+    /// Names of lists of rules to take although they are commented out, also
+    /// where another list leaves them out, as `enable.conf`.
+    pub enable_files: Vec<String>,
+    /// Names of lists of rules whose action becomes `drop`, as `drop.conf`.
+    pub drop_files: Vec<String>,
+    /// Names of lists of rules whose text is changed, as `modify.conf`.
+    pub modify_files: Vec<String>,
     /// Name of a `classification.config`: descriptions and priorities of class
     /// types. Without it those that rule sets commonly rely on are used.
     pub classification_file: Option<String>,
@@ -57,6 +67,10 @@ impl Default for Settings {
         Settings {
             rules: String::new(),
             rule_files: Vec::new(),
+            disable_files: Vec::new(),
+            enable_files: Vec::new(),
+            drop_files: Vec::new(),
+            modify_files: Vec::new(),
             classification_file: None,
             vars: BTreeMap::new(),
             unsupported: OnUnsupported::Refuse,
@@ -147,16 +161,20 @@ impl Settings {
         &self,
         set_up: &mut SetUp<'_>,
     ) -> Result<(RuleSet, Catalogue), SettingsError> {
-        let variables = variables(&self.vars)?;
+        let reading = Reading {
+            variables: variables(&self.vars)?,
+            lists: lists(self, set_up)?,
+            options: parse_options(self.unsupported),
+        };
         let mut all = Collected::default();
         if !self.rules.trim().is_empty() {
-            self.read("rules", "rules", &self.rules, &variables, &mut all, set_up)?;
+            reading.read(("rules", "rules"), &self.rules, &mut all, set_up)?;
         }
         for (number, name) in self.rule_files.iter().enumerate() {
             let path = format!("rule-files[{number}]");
             for name in &set_up.names(&path, name)? {
                 let text = set_up.text(&path, name)?;
-                self.read(&path, name, &text, &variables, &mut all, set_up)?;
+                reading.read((&path, name), &text, &mut all, set_up)?;
             }
         }
         if self.rules.trim().is_empty() && self.rule_files.is_empty() {
@@ -193,17 +211,27 @@ impl Settings {
         }
         Ok((set, catalogue))
     }
+}
 
+/// What texts of rules are read with.
+struct Reading {
+    variables: Variables,
+    lists: RuleLists,
+    options: ParseOptions,
+}
+
+impl Reading {
+    /// Reads a text of the setting `path`, called `name`.
     fn read(
         &self,
-        path: &str,
-        name: &str,
+        (path, name): (&str, &str),
         text: &str,
-        variables: &Variables,
         all: &mut Collected,
         set_up: &mut SetUp<'_>,
     ) -> Result<(), SettingsError> {
-        let parsed = parse_rules_with(text, variables, parse_options(self.unsupported))
+        let listed = self.lists.apply(name, text);
+        let (text, _) = listed.map_err(|why| SettingsError::new(path, why))?;
+        let parsed = parse_rules_with(&text, &self.variables, self.options)
             .map_err(|errors| told(path, name, &errors))?;
         if !parsed.skipped.is_empty() {
             let mut reasons: Vec<(&str, usize)> = parsed.skipped_by_name().into_iter().collect();

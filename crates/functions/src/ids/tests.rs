@@ -580,3 +580,43 @@ fn header_options_are_read() {
         assert_eq!(sids(&mut harness).len(), alerts, "{options:?}");
     }
 }
+
+#[test]
+fn lists_leave_out_take_drop_and_change() {
+    let settings = Settings {
+        rules: r#"alert udp any any -> any any (content:"a"; sid:1;)
+            # alert udp any any -> any any (content:"b"; sid:2;)
+            alert udp any any -> any any (content:"c"; sid:3;)"#
+            .to_owned(),
+        disable_files: vec!["disable.conf".into()],
+        enable_files: vec!["enable.conf".into()],
+        drop_files: vec!["drop.conf".into()],
+        modify_files: vec!["modify.conf".into()],
+        action: Act::Rule,
+        ..Settings::default()
+    };
+    let mut files = Files(&[
+        ("disable.conf", "1"),
+        ("enable.conf", "2"),
+        ("drop.conf", "re:content:.b"),
+        ("modify.conf", r#"3 "\"(c)\"" "\"\1c\"""#),
+    ]);
+    let builder = Harness::builder().with_sources::<Ids>(settings.clone(), &mut files);
+    let mut harness = builder.unwrap().build();
+    for (payload, alerts, out) in [
+        ("a", vec![], 1),
+        ("b", vec![2], 0),
+        ("c", vec![], 1),
+        ("cc", vec![3], 1),
+    ] {
+        let packet = Craft::udp("10.0.0.1:1", &format!("10.0.0.2:{}", payload.len() + out))
+            .payload(payload.as_bytes());
+        assert_eq!(harness.send(&packet.build()).len(), out, "{payload}");
+        assert_eq!(sids(&mut harness), alerts, "{payload}");
+    }
+    let error = refused(settings, &[("disable.conf", "1\nx")]);
+    assert_eq!(
+        (error.path.as_str(), error.at),
+        ("disable-files[0]", Some(("disable.conf".to_owned(), 2, 1)))
+    );
+}

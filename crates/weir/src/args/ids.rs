@@ -40,6 +40,18 @@ pub(crate) struct IdsCheck {
     /// Values out of the `ids` functions of a chain file (`vars`)
     #[arg(long, value_name = "FILE")]
     pub(crate) chain: Option<PathBuf>,
+    /// Lists of rules to leave out, as suricata-update's `disable.conf`
+    #[arg(long, value_name = "FILE")]
+    pub(crate) disable: Vec<String>,
+    /// Lists of rules to take although they are commented out, as `enable.conf`
+    #[arg(long, value_name = "FILE")]
+    pub(crate) enable: Vec<String>,
+    /// Lists of rules whose action becomes `drop`, as `drop.conf`
+    #[arg(long, value_name = "FILE")]
+    pub(crate) drop: Vec<String>,
+    /// Lists of rules whose text is changed, as `modify.conf`
+    #[arg(long, value_name = "FILE")]
+    pub(crate) modify: Vec<String>,
     /// `classification.config`; class types that it lacks are told
     #[arg(long, value_name = "FILE")]
     pub(crate) classification: Option<String>,

@@ -5,7 +5,7 @@ mod show;
 use std::collections::BTreeMap;
 use std::path::Path;
 
-use weir_functions::ids::Loading;
+use weir_functions::ids::{ListKind, Loading};
 use weir_nf::prelude::SettingsError;
 
 use crate::args::{Format, IdsCheck};
@@ -30,8 +30,20 @@ pub(crate) fn check(args: &IdsCheck) -> Outcome {
             }
         }
     }
+    for (kind, names) in [
+        (ListKind::Disable, &args.disable),
+        (ListKind::Enable, &args.enable),
+        (ListKind::Drop, &args.drop),
+        (ListKind::Modify, &args.modify),
+    ] {
+        for name in names {
+            let added = loading.list(kind, name, &chains::named_text(name)?);
+            added.map_err(|error| wrong(&error))?;
+        }
+    }
     for file in &files {
-        loading.file(file, &chains::named_text(file)?);
+        let read = loading.file(file, &chains::named_text(file)?);
+        read.map_err(|error| wrong(&error))?;
     }
     let classes = match &args.classification {
         None => None,

@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use weir_functions::ids::{Loaded, Reason, Refused};
+use weir_functions::ids::{Applied, Loaded, Reason, Refused};
 
 use crate::output::thousands;
 
@@ -19,6 +19,7 @@ pub(super) fn text(loaded: &Loaded, all: bool) -> String {
         text += &format!(" ({})", file.name);
     }
     text.push('\n');
+    text += &lists(loaded.lists);
     let reasons = loaded.reasons();
     if !reasons.is_empty() {
         let rows = reasons
@@ -58,6 +59,24 @@ pub(super) fn text(loaded: &Loaded, all: bool) -> String {
         }
     }
     text
+}
+
+/// What lists have changed; empty where they have changed nothing.
+fn lists(applied: Applied) -> String {
+    let counts = [
+        (applied.disabled, "disabled"),
+        (applied.enabled, "enabled"),
+        (applied.dropped, "made to drop"),
+        (applied.modified, "modified"),
+    ];
+    let told = counts.into_iter().filter(|(count, _)| *count > 0);
+    let told: Vec<String> = told
+        .map(|(count, what)| format!("{} {what}", thousands(count as u64)))
+        .collect();
+    match told.is_empty() {
+        true => String::new(),
+        false => format!("Lists: {}\n", told.join(", ")),
+    }
 }
 
 /// `963 of 1,000 rules`.
@@ -134,6 +153,12 @@ pub(super) fn value(loaded: &Loaded, all: bool) -> Value {
         "files": files.collect::<Vec<_>>(),
         "reasons": reasons.collect::<Vec<_>>(),
         "replaced": replaced.collect::<Vec<_>>(),
+        "lists": {
+            "disabled": loaded.lists.disabled,
+            "enabled": loaded.lists.enabled,
+            "dropped": loaded.lists.dropped,
+            "modified": loaded.lists.modified,
+        },
         "unknown_classtypes": classtypes.collect::<Vec<_>>(),
         "together": loaded.together,
     });
