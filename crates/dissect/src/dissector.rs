@@ -177,9 +177,17 @@ impl Dissector {
         take: &mut Take<'_>,
     ) {
         let mut means = scratch.means(limits, take);
-        // Messages of the others have ends of their own.
-        if let Parser::Http(http) = &mut self.parser {
-            http.end(to_server, &mut means);
+        match &mut self.parser {
+            Parser::Http(http) => http.end(to_server, &mut means),
+            // The other side may still decide.
+            Parser::Probing(probes) => {
+                side_mut(probes, to_server).failed = true;
+                if probes.iter().all(|probe| probe.failed) {
+                    self.parser = Parser::Unknown;
+                }
+            }
+            // Messages of the others have ends of their own.
+            _ => {}
         }
     }
 

@@ -17,15 +17,15 @@ pub struct AppTest {
 }
 
 impl AppTest {
-    /// Whether the condition holds; `None` as long as nobody knows what the flow speaks.
+    /// True if the condition holds; false as long as nobody knows what the flow speaks.
     #[inline]
-    pub(crate) fn judge(self, application: Application) -> Option<bool> {
+    pub(crate) fn holds(self, application: Application) -> bool {
         let known = match application {
-            Application::Undecided => return None,
+            Application::Undecided => return false,
             Application::Known(protocol) => Some(protocol),
             Application::Other => None,
         };
-        Some((known == self.protocol) != self.negated)
+        (known == self.protocol) != self.negated
     }
 }
 
@@ -34,6 +34,8 @@ pub(crate) fn is_known(value: &str, protocols: AppProtocols) -> bool {
     match split(value) {
         Some((_, "failed")) => true,
         Some((_, name)) => AppProtocol::named(name).is_some_and(|known| protocols.contains(known)),
+        // A direction behind the name.
+        None if value.contains(',') => false,
         // The fault is told when the rule is built.
         None => true,
     }
@@ -79,18 +81,10 @@ mod tests {
     fn nobody_knows_before_it_is_decided() {
         let (http, dns) = (AppProtocol::Http, AppProtocol::Dns);
         for (protocol, negated, expected) in [
-            (
-                Some(http),
-                false,
-                [None, Some(true), Some(false), Some(false)],
-            ),
-            (
-                Some(http),
-                true,
-                [None, Some(false), Some(true), Some(true)],
-            ),
-            (None, false, [None, Some(false), Some(false), Some(true)]),
-            (None, true, [None, Some(true), Some(true), Some(false)]),
+            (Some(http), false, [false, true, false, false]),
+            (Some(http), true, [false, false, true, true]),
+            (None, false, [false, false, false, true]),
+            (None, true, [false, true, true, false]),
         ] {
             let test = AppTest {
                 protocol,
@@ -104,7 +98,7 @@ mod tests {
                 Application::Other,
             ];
             assert_eq!(
-                all.map(|application| test.judge(application)),
+                all.map(|application| test.holds(application)),
                 expected,
                 "{test:?}"
             );

@@ -50,6 +50,8 @@ struct Subject<'a> {
     flow: &'a FlowContext,
     packet: Option<&'a PacketView<'a>>,
     stream: Option<&'a StreamBytes<'a>>,
+    /// Only rules that ask what the flow speaks are tried: the others were before.
+    again: bool,
 }
 
 impl RuleSet {
@@ -68,6 +70,7 @@ impl RuleSet {
             flow: &packet.flow,
             packet: Some(packet),
             stream: None,
+            again: false,
         };
         self.inspect(
             &subject,
@@ -92,6 +95,7 @@ impl RuleSet {
             flow,
             packet: None,
             stream: Some(bytes),
+            again: false,
         };
         self.inspect(&subject, state, bits, scratch, on_alert)
     }
@@ -112,8 +116,57 @@ impl RuleSet {
             flow: &packet.flow,
             packet: Some(packet),
             stream: Some(bytes),
+            again: false,
         };
         self.inspect(&subject, state, bits, scratch, on_alert)
+    }
+
+    /// Tries those rules that ask what the flow speaks on the packet that has decided it, which the other
+    /// rules have seen.
+    pub fn inspect_packet_again(
+        &self,
+        packet: &PacketView<'_>,
+        bits: &mut FlowBits,
+        scratch: &mut Scratch,
+        on_alert: &mut impl FnMut(&Alert<'_>),
+    ) -> Inspection {
+        let subject = Subject {
+            flow: &packet.flow,
+            packet: Some(packet),
+            stream: None,
+            again: true,
+        };
+        let mut state = StreamState::default();
+        self.inspect(&subject, &mut state, bits, scratch, on_alert)
+    }
+
+    /// Tries those rules that ask what the flow speaks on all bytes of a window, when it is known at last;
+    /// the other rules have seen them.
+    pub fn inspect_stream_again(
+        &self,
+        flow: &FlowContext,
+        state: &mut StreamState,
+        bytes: &StreamBytes<'_>,
+        bits: &mut FlowBits,
+        scratch: &mut Scratch,
+        on_alert: &mut impl FnMut(&Alert<'_>),
+    ) -> Inspection {
+        let bytes = &StreamBytes {
+            new_from: 0,
+            last: false,
+            ..*bytes
+        };
+        let subject = Subject {
+            flow,
+            packet: None,
+            stream: Some(bytes),
+            again: true,
+        };
+        let automaton = std::mem::take(&mut state.automaton);
+        let inspection = self.inspect(&subject, state, bits, scratch, on_alert);
+        // That of all bytes of the stream, of which the window may have the last ones only.
+        state.automaton = automaton;
+        inspection
     }
 
     fn inspect(
@@ -133,8 +186,9 @@ impl RuleSet {
             let Some(rule) = self.rules.get(number as usize) else {
                 continue;
             };
-            let speaks = rule.speaks(subject.flow.application);
-            if speaks == Some(false)
+            let of_all = rule.rule.applications.is_empty();
+            if subject.again && of_all
+                || !rule.speaks(subject.flow.application)
                 || !rule.header_matches(subject.flow)
                 || !rule.tests_hold(subject.packet)
             {
@@ -152,14 +206,12 @@ impl RuleSet {
                     number,
                     hit,
                     new_from,
-                    decided: speaks.is_some(),
                     bytes,
                 };
                 matched = search.run(state, bits, scratch, &mut report);
             }
             if sources & ON_PACKET != 0
                 && (!matched || self.report_packet_and_stream)
-                && speaks.is_some()
                 && let Some(packet) = subject.packet
                 && rule.matches_packet(packet, subject.stream, bits, scratch)
             {
@@ -253,7 +305,6 @@ impl RuleSet {
             }
             let goes_on = |rule: &Compiled| {
                 !rule.sections.is_empty()
-                    || !rule.rule.applications.is_empty()
                     || rule
                         .matcher
                         .may_go_on(pending.open, bytes.window, new_index)
@@ -326,8 +377,6 @@ struct StreamSearch<'a> {
     number: u32,
     hit: u64,
     new_from: u64,
-    /// It is known that the flow speaks what the rule asks for.
-    decided: bool,
     bytes: &'a StreamBytes<'a>,
 }
 
@@ -358,10 +407,6 @@ impl StreamSearch<'_> {
             Some(_) if !self.rule.matcher.has_positive() => return false,
             Some(end) => end.saturating_add(CHUNK),
         };
-        if !self.decided {
-            self.wait(u32::MAX, fresh, state, scratch);
-            return false;
-        }
         let mut matched = false;
         loop {
             if !self.rule.bits_hold(bits) {
@@ -471,18 +516,11 @@ impl Compiled {
         }
     }
 
-    /// Whether the flow speaks what the rule asks for; `None` as long as nobody knows.
+    /// True if the flow is known to speak what the rule asks for.
     #[inline]
-    pub(crate) fn speaks(&self, application: Application) -> Option<bool> {
+    pub(crate) fn speaks(&self, application: Application) -> bool {
         let tests = &self.rule.applications;
-        if tests.is_empty() {
-            return Some(true);
-        }
-        if application == Application::Undecided {
-            return None;
-        }
-        let mut judged = tests.iter().map(|test| test.judge(application));
-        Some(judged.all(|holds| holds == Some(true)))
+        tests.is_empty() || tests.iter().all(|test| test.holds(application))
     }
 
     /// True if all conditions on the packet hold; without a packet, whether there are none.

@@ -34,8 +34,9 @@
 //! # Application protocols
 //!
 //! A rule whose header names an application's protocol, or with `app-layer-protocol`, looks at messages,
-//! streams and packets of flows that speak it, which the caller says by [`FlowContext::application`]. As
-//! long as that is not decided, what was found in a stream waits; packets are not matched.
+//! streams and packets of flows that speak it, which the caller says by [`FlowContext::application`]. When
+//! that is decided, the caller has such rules look again at the packet and at what the windows of both
+//! directions have ([`RuleSet::inspect_packet_again`], [`RuleSet::inspect_stream_again`]).
 //!
 //! # Differences from Suricata
 //!

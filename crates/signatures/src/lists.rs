@@ -169,7 +169,7 @@ impl RuleLists {
             sid,
         };
         let disabled = was_taken && self.names(ListKind::Disable, &line)?;
-        let enabled = !(was_taken && !disabled) && self.names(ListKind::Enable, &line)?;
+        let enabled = (disabled || !was_taken) && self.names(ListKind::Enable, &line)?;
         let taken = was_taken && !disabled || enabled;
         applied.disabled += usize::from(disabled && !enabled);
         applied.enabled += usize::from(enabled && !was_taken);

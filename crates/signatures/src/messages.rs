@@ -60,18 +60,15 @@ impl RuleSet {
             .any(|rule| !rule.rule.applications.is_empty())
     }
 
-    /// The protocols at whose messages rules look, or for which they ask. Files (`file.data`) are in those of HTTP and SMTP.
+    /// The protocols at whose messages rules look. Files (`file.data`) are in those of HTTP and SMTP.
     pub fn message_protocols(&self) -> AppProtocols {
         let sections = self.rules.iter().flat_map(|rule| &rule.rule.sections);
         let buffers = sections.filter_map(|section| section.buffer);
-        let tests = self.rules.iter().flat_map(|rule| &rule.rule.applications);
-        let asked = tests.filter_map(|test| test.protocol);
-        let asked = asked.fold(AppProtocols::NONE, AppProtocols::with);
         let heads = self
             .rules
             .iter()
             .filter_map(|rule| rule.rule.head_protocol());
-        let asked = heads.fold(asked, AppProtocols::with);
+        let asked = heads.fold(AppProtocols::NONE, AppProtocols::with);
         buffers.fold(asked, |set, buffer| match buffer.info().origin {
             Origin::App(protocol) => set.with(protocol),
             Origin::Files => set.with(AppProtocol::Http).with(AppProtocol::Smtp),
@@ -116,7 +113,7 @@ impl RuleSet {
                 || !numbers.iter().all(|test| test.holds(message.numbers))
                 || !rule.directions[usize::from(!flow.to_server)]
                 || !rule.header_matches(flow)
-                || rule.speaks(Application::Known(message.protocol)) != Some(true)
+                || !rule.speaks(Application::Known(message.protocol))
                 || !rule.bits_hold(bits)
                 || !rule.holds_on(message, &changed, scratch)
             {

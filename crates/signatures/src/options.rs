@@ -1,7 +1,7 @@
 //! A rule's options: which ones are supported, and the rule they make up.
 
 use crate::app_protocol::{AppProtocol, AppProtocols};
-use crate::application;
+use crate::application::{self, AppTest};
 use crate::buffers::{Buffer, Origin};
 use crate::error::{Fault, SkipReason, Span};
 use crate::events::{AppEvent, DecodeEvent, parse_app_event};
@@ -14,6 +14,7 @@ use crate::raw_option::RawOption;
 use crate::rule::{Direction, FlowCondition, FlowbitKind, FlowbitOperation, Rule, Target};
 use crate::sections::Sections;
 use crate::transform::Transform;
+use crate::view::{TCP, UDP};
 
 /// The keywords that [`build`] knows.
 const SUPPORTED: [&str; 61] = [
@@ -114,6 +115,16 @@ pub(crate) fn is_supported(text: &str, option: &RawOption, protocols: AppProtoco
     }
 }
 
+/// What an unsupported option is called: where it is the value that is not known, with that.
+pub(crate) fn name(text: &str, option: &RawOption) -> String {
+    match option.keyword.as_str() {
+        keyword @ ("app-layer-protocol" | "app-layer-event" | "decode-event") => {
+            format!("{keyword}:{}", option.value.of(text).trim())
+        }
+        keyword => keyword.to_owned(),
+    }
+}
+
 /// Reads the options of a rule, all of which are supported. Returns the rule and the place of its `sid`.
 pub(crate) fn build(
     text: &str,
@@ -157,7 +168,8 @@ pub(crate) fn build(
             Fault::new(at, "the rule has no `sid`").help("give each rule a number: `sid:1000001;`")
         );
     };
-    (rule.contents, rule.sections) = sections.finish()?;
+    // Rules on messages look at sections only.
+    (rule.contents, rule.sections) = sections.finish(rule.head_protocol().is_some())?;
     check_protocols(&rule, sid_span)?;
     check_buffers(&rule, sid_span)?;
     check_surface(&rule, options)?;
@@ -272,6 +284,15 @@ fn check_protocols(rule: &Rule, at: Span) -> Result<(), Fault> {
     let Some(first) = all.next() else {
         return Ok(());
     };
+    let excluded = |test: &&AppTest| test.negated && test.protocol == Some(first);
+    let over = match first {
+        AppProtocol::Dns => rule.protocol.covers(Some(TCP)) || rule.protocol.covers(Some(UDP)),
+        _ => rule.protocol.covers(Some(TCP)),
+    };
+    if rule.applications.iter().any(|test| excluded(&test)) || !over {
+        let message = format!("no flow of the rule speaks {}", first.name());
+        return Err(Fault::new(at, message));
+    }
     match all.find(|&other| other != first) {
         None => Ok(()),
         Some(other) => {

@@ -265,8 +265,9 @@ fn parse_rule(
     if let Some(first) = unsupported.first() {
         let mut names: Vec<String> = Vec::new();
         for option in &unsupported {
-            if !names.contains(&option.keyword) {
-                names.push(option.keyword.clone());
+            let name = options::name(text, option);
+            if !names.contains(&name) {
+                names.push(name);
             }
         }
         return Ok(Outcome::Unsupported {

@@ -324,6 +324,15 @@ impl Rule {
             && self.tests.is_empty()
             && !self.applications.is_empty()
             && self.applications.iter().all(|test| !test.of_header)
+            && self.flow
+                == FlowCondition {
+                    direction: self.flow.direction,
+                    ..FlowCondition::default()
+                }
+            && self
+                .flowbits
+                .iter()
+                .all(|operation| operation.kind == FlowbitKind::Set)
     }
 }
 

@@ -38,8 +38,8 @@ pub(crate) struct Sections<'a> {
     items: Vec<(Looked, Condition)>,
     /// What the last sticky keyword selected, and the changes behind it.
     sticky: Looked,
-    /// No condition has followed that keyword yet.
-    untouched: bool,
+    /// The place of that keyword, until a condition follows.
+    untouched: Option<Span>,
     /// What the contents look at, and their places, in the order of `items`.
     content_spans: Vec<(Looked, Span)>,
     names: Names,
@@ -52,7 +52,7 @@ impl<'a> Sections<'a> {
             text,
             items: Vec::new(),
             sticky: Looked::default(),
-            untouched: false,
+            untouched: None,
             content_spans: Vec::new(),
             names: Names::default(),
         }
@@ -84,9 +84,11 @@ impl<'a> Sections<'a> {
                 };
                 self.add(looked, Condition::Pcre(pcre));
             }
-            "pkt_data" => self.select(None),
+            "pkt_data" => self.select(None, option)?,
             "bsize" | "urilen" => self.size(option)?,
-            other if Buffer::sticky(other).is_some() => self.select(Buffer::sticky(other)),
+            other if Buffer::sticky(other).is_some() => {
+                self.select(Buffer::sticky(other), option)?
+            }
             other if Transform::is_keyword(other) => self.transform(option)?,
             other if Buffer::modifier(other).is_some() => self.move_content(option)?,
             _ => {
@@ -108,17 +110,30 @@ impl<'a> Sections<'a> {
     }
 
     fn add(&mut self, looked: Looked, condition: Condition) {
-        self.untouched = false;
+        self.untouched = None;
         self.items.push((looked, condition));
     }
 
-    fn select(&mut self, buffer: Option<Buffer>) {
+    fn select(&mut self, buffer: Option<Buffer>, option: &RawOption) -> Result<(), Fault> {
+        self.check_use()?;
         self.sticky = Looked::at(buffer);
-        self.untouched = true;
+        self.untouched = buffer.map(|_| option.name);
+        Ok(())
     }
 
-    /// The contents on the payload, and all conditions, unless there are no others.
-    pub(crate) fn finish(self) -> Result<(Vec<Content>, Vec<Section>), Fault> {
+    /// A buffer that is selected and not looked at is a mistake: the rule would hold for anything.
+    fn check_use(&self) -> Result<(), Fault> {
+        let Some(at) = self.untouched else {
+            return Ok(());
+        };
+        let message = format!("nothing is asked of the buffer `{}`", at.of(self.text));
+        Err(Fault::new(at, message).help("write a condition behind it, as `content`"))
+    }
+
+    /// The contents on the payload, and all conditions; those not if there are no others and `all` are not
+    /// asked for.
+    pub(crate) fn finish(self, all: bool) -> Result<(Vec<Content>, Vec<Section>), Fault> {
+        self.check_use()?;
         let sections = sections_of(self.items);
         let mut of_payload = Vec::new();
         for section in &sections {
@@ -135,7 +150,7 @@ impl<'a> Sections<'a> {
         let is_beyond = |section: &Section| {
             section.buffer.is_some() || section.conditions.iter().any(is_beyond_contents)
         };
-        match sections.iter().any(is_beyond) {
+        match all || sections.iter().any(is_beyond) {
             true => Ok((of_payload, sections)),
             false => Ok((of_payload, Vec::new())),
         }
@@ -172,7 +187,7 @@ impl<'a> Sections<'a> {
             let skip = SkipReason::Keywords(vec![keyword.to_string()]);
             return Err(fault("is for buffers of messages only").skip(skip));
         }
-        if !self.untouched {
+        if self.untouched.is_none() {
             return Err(fault("comes before the conditions on its buffer"));
         }
         let change = Transform::parse(keyword, self.text, option.value)?;

@@ -23,7 +23,7 @@ pub enum Transform {
     Uppercase,
     /// `strip_whitespace`: white space is taken out.
     StripWhitespace,
-    /// `compress_whitespace`: white space in a row becomes one blank.
+    /// `compress_whitespace`: of white space in a row the first byte stays.
     CompressWhitespace,
     /// `url_decode`: `%41` and `+` are decoded.
     UrlDecode,
@@ -88,9 +88,10 @@ impl Transform {
         matches!(self, Transform::Md5 | Transform::Sha1 | Transform::Sha256)
     }
 
-    /// Changes the bytes `from` into `into`, which is empty.
-    fn apply(&self, from: &[u8], into: &mut Vec<u8>) {
+    /// Changes the bytes `from` into `into`, which is empty. More may follow them if they are not `complete`.
+    fn apply(&self, from: &[u8], complete: bool, into: &mut Vec<u8>) {
         match self {
+            Transform::DotPrefix if from.is_empty() => {}
             Transform::DotPrefix => {
                 into.push(b'.');
                 into.extend_from_slice(from);
@@ -101,15 +102,21 @@ impl Transform {
                 into.extend(from.iter().filter(|byte| !is_space(**byte)));
             }
             Transform::CompressWhitespace => {
+                let mut before = false;
                 for &byte in from {
-                    if !is_space(byte) {
+                    let space = is_space(byte);
+                    if !(space && before) {
                         into.push(byte);
-                    } else if into.last() != Some(&b' ') {
-                        into.push(b' ');
                     }
+                    before = space;
                 }
             }
-            Transform::UrlDecode => url_decode(from, into),
+            Transform::UrlDecode => {
+                // What later bytes may still change waits for them.
+                let cut = from.iter().rev().take(2).position(|&byte| byte == b'%');
+                let cut = cut.filter(|_| !complete).map_or(0, |behind| behind + 1);
+                url_decode(from.get(..from.len() - cut).unwrap_or(from), into);
+            }
             Transform::Xor(key) => {
                 into.extend(from.iter().zip(key.iter().cycle()).map(|(a, b)| a ^ b));
             }
@@ -200,7 +207,8 @@ impl Changed {
             for buffer in message.buffers {
                 let mut transforms = variant.transforms.iter();
                 let hashed = transforms.any(Transform::needs_all);
-                if buffer.buffer != variant.buffer || hashed && !buffer.complete {
+                let complete = buffer.complete && buffer.bytes.len() <= MOST;
+                if buffer.buffer != variant.buffer || hashed && !complete {
                     continue;
                 }
                 let start = self.bytes.len();
@@ -209,12 +217,12 @@ impl Changed {
                 now.extend_from_slice(buffer.bytes.get(..MOST).unwrap_or(buffer.bytes));
                 for transform in &variant.transforms {
                     next.clear();
-                    transform.apply(now, next);
+                    transform.apply(now, complete, next);
                     std::mem::swap(now, next);
                 }
                 self.bytes.extend_from_slice(now);
                 let span = start..self.bytes.len();
-                self.spans.push((Changes::of(place), span, buffer.complete));
+                self.spans.push((Changes::of(place), span, complete));
             }
         }
     }
@@ -283,11 +291,12 @@ mod tests {
     #[test]
     fn each_change() {
         for (transform, before, after) in [
+            (Transform::DotPrefix, "", ""),
             (Transform::DotPrefix, "example.org", ".example.org"),
             (Transform::Lowercase, "aBC1", "abc1"),
             (Transform::Uppercase, "aBC1", "ABC1"),
             (Transform::StripWhitespace, " a\t b\r\n", "ab"),
-            (Transform::CompressWhitespace, "a \t\r\nb c", "a b c"),
+            (Transform::CompressWhitespace, "a\t \r\nb c", "a\tb c"),
             (Transform::UrlDecode, "%41+b%4", "A b%4"),
             (Transform::Xor(vec![1, 2]), "ab", "``"),
             (
@@ -302,8 +311,23 @@ mod tests {
             ),
         ] {
             let mut changed = Vec::new();
-            transform.apply(before.as_bytes(), &mut changed);
+            transform.apply(before.as_bytes(), true, &mut changed);
             assert_eq!(changed, after.as_bytes(), "{transform:?}");
+        }
+    }
+
+    #[test]
+    fn what_may_still_change_waits() {
+        for (before, after) in [
+            ("a%", "a"),
+            ("a%4", "a"),
+            ("a%41", "aA"),
+            ("a%4%", "a%4"),
+            ("", ""),
+        ] {
+            let mut changed = Vec::new();
+            Transform::UrlDecode.apply(before.as_bytes(), false, &mut changed);
+            assert_eq!(changed, after.as_bytes(), "{before}");
         }
     }
 }

@@ -244,6 +244,26 @@ fn conditions_on_messages_that_are_wrong() {
             "asks for dns and for tls",
         ),
         (r#"tls.version:2;"#, "is not sslv3, 1.0"),
+        (
+            r#"http.uri; http.host; content:"a";"#,
+            "nothing is asked of the buffer `http.uri`",
+        ),
+        (
+            r#"http.uri; to_lowercase;"#,
+            "nothing is asked of the buffer",
+        ),
+        (
+            r#"app-layer-protocol:!http; http.uri; content:"a";"#,
+            "no flow of the rule speaks http",
+        ),
+        (
+            r#"app-layer-event:ssh.long_baner;"#,
+            "unsupported keyword `app-layer-event:ssh.long_baner`",
+        ),
+        (
+            r#"app-layer-protocol:http,to_server;"#,
+            "unsupported keyword `app-layer-protocol:http,to_server`",
+        ),
     ] {
         let text = format!("alert tcp any any -> any any ({options} sid:1;)");
         let known = ParseOptions {
@@ -255,5 +275,28 @@ fn conditions_on_messages_that_are_wrong() {
             errors[0].message.contains(expected),
             "{options}: {errors:?}"
         );
+    }
+}
+
+#[test]
+fn what_is_cut_off_is_not_complete() {
+    let mut bytes = vec![b'a'; 70_000];
+    bytes[65_535] = b'Q';
+    bytes[69_999] = b'z';
+    let body = Bytes {
+        buffer: Buffer::HttpRequestBody,
+        bytes: &bytes,
+        offset: 0,
+        complete: true,
+    };
+    let calls: [(Phase, &[Bytes<'_>]); 1] = [(Phase::Body, &[body])];
+    for (options, matches) in [
+        (r#"to_lowercase; content:"aq";"#, 1),
+        (r#"to_lowercase; content:"q"; endswith;"#, 0),
+        (r#"to_lowercase; bsize:65536;"#, 0),
+        (r#"to_sha256; bsize:32;"#, 0),
+    ] {
+        let options = format!("http.request_body; {options}");
+        assert_eq!(sids(&options, &calls), matches, "{options}");
     }
 }

@@ -3,7 +3,7 @@
 
 use weir_nf::packet::tcp::flag;
 use weir_nf::prelude::*;
-use weir_signatures::{Alert, FlowContext, PacketView, StreamBytes, view};
+use weir_signatures::{Alert, Application, FlowContext, PacketView, StreamBytes, view};
 
 use super::Ids;
 use super::counts::Count;
@@ -75,14 +75,6 @@ impl<'i, 'f, 'c> Inspection<'i, 'f, 'c> {
         // unless it brings data already.
         view.flow.established = established
             && (segment.is_none() || before.is_established(true) || !view.payload.is_empty());
-        view.flow.application = progress.application();
-        let datagram = view.flow.protocol == view::UDP
-            && self.ids.parses_datagrams()
-            && !packet.headers().is_later_fragment();
-        let first = datagram && self.parser_is_first();
-        if first {
-            self.messages(side, &view.flow, Input::Datagram(view.payload));
-        }
         if self.ids.asks {
             self.decided(side, &mut view);
         }
@@ -97,8 +89,19 @@ impl<'i, 'f, 'c> Inspection<'i, 'f, 'c> {
         if !inspected {
             self.alone(&view);
         }
-        if datagram && !first {
+        // A fragment's message has its end elsewhere, and nothing is no message.
+        if view.flow.protocol == view::UDP
+            && self.ids.parses_datagrams()
+            && !packet.headers().is_fragment()
+            && !view.payload.is_empty()
+        {
             self.messages(side, &view.flow, Input::Datagram(view.payload));
+        }
+        if self.ids.asks && view.flow.application == Application::Undecided {
+            self.decided(side, &mut view);
+            if view.first_decided {
+                self.alone_again(&view);
+            }
         }
         self.blocked
     }
@@ -140,6 +143,53 @@ impl<'i, 'f, 'c> Inspection<'i, 'f, 'c> {
             self.flow.state.bits = bits;
         }
         self.tell(&view.flow);
+    }
+
+    /// The packet that has decided what the flow speaks, for the rules that ask.
+    fn alone_again(&mut self, view: &PacketView<'_>) {
+        let mut bits = self.flow.state.bits;
+        let (rules, found) = (&mut self.space.rules, &mut self.space.found);
+        let set = &self.ids.rules;
+        set.inspect_packet_again(view, &mut bits, rules, &mut |alert| found.note(alert));
+        if bits != self.flow.state.bits {
+            self.flow.state.bits = bits;
+        }
+        self.tell(&view.flow);
+    }
+
+    /// What the window of a side has, for the rules that ask what the flow speaks, when it is known.
+    pub(super) fn look_again(&mut self, side: usize, about: &FlowContext) {
+        let about = &self.speaking(about);
+        let Some((state, window)) = self.flow.parts(WINDOWS + side, self.cx) else {
+            return;
+        };
+        let IdsState { bits, sides, .. } = state;
+        let own = &mut sides[side & 1];
+        let all = window.as_slice();
+        // Those at the end wait for the handshake.
+        let seen = all.len().saturating_sub(own.deferred as usize);
+        let bytes = StreamBytes {
+            window: all.get(..seen).unwrap_or(all),
+            new_from: 0,
+            offset: own.stream.offset().saturating_sub(all.len() as u64),
+            last: false,
+        };
+        if bytes.window.is_empty() {
+            return;
+        }
+        let (rules, found) = (&mut self.space.rules, &mut self.space.found);
+        let set = &self.ids.rules;
+        set.inspect_stream_again(
+            about,
+            &mut own.matching,
+            &bytes,
+            bits,
+            rules,
+            &mut |alert| {
+                found.note(alert);
+            },
+        );
+        self.tell(about);
     }
 
     pub(super) fn tell(&mut self, about: &FlowContext) {
@@ -223,7 +273,11 @@ impl<'i, 'f, 'c> Inspection<'i, 'f, 'c> {
                 Step::End => {
                     self.finish(side, about);
                     self.messages(side, about, Input::End);
-                    self.forget(side);
+                    // The other side may still decide what the flow speaks.
+                    let progress = self.flow.state.progress;
+                    if !self.ids.asks || progress.application() != Application::Undecided {
+                        self.forget(side);
+                    }
                 }
                 Step::Done => return inspected,
             }
@@ -262,14 +316,8 @@ impl<'i, 'f, 'c> Inspection<'i, 'f, 'c> {
             window.clear();
         }
         *deferred = 0;
-        let first = self.parser_is_first();
-        if first {
-            self.parse(side, about, bytes, fresh);
-        }
         self.match_stream(side, bytes, fresh, kept, about, view);
-        if !first {
-            self.parse(side, about, bytes, fresh);
-        }
+        self.parse(side, about, bytes, fresh);
         self.shorten(side);
         view.is_some()
     }
@@ -356,10 +404,6 @@ impl<'i, 'f, 'c> Inspection<'i, 'f, 'c> {
     /// Inspects what of the window was not inspected yet.
     fn inspect_window(&mut self, side: usize, about: &FlowContext, last: bool) {
         let fresh = self.flow.state.side(side).deferred as usize;
-        let first = fresh != 0 && self.parser_is_first();
-        if first {
-            self.deferred_messages(side, about, fresh);
-        }
         let about = &self.speaking(about);
         let Some((state, window)) = self.flow.parts(WINDOWS + side, self.cx) else {
             return;
@@ -385,7 +429,7 @@ impl<'i, 'f, 'c> Inspection<'i, 'f, 'c> {
                 found.note(alert);
             });
         self.tell(about);
-        if fresh != 0 && !first {
+        if fresh != 0 {
             self.deferred_messages(side, about, fresh);
         }
     }

@@ -10,7 +10,8 @@ use weir_signatures::{
 };
 
 use super::collect::{Collected, Replaced};
-use super::settings::{OnUnsupported, parse_options, told, variables};
+use super::settings::{OnUnsupported, parse_options, variables};
+use super::told::told;
 
 /// What keeps a rule from being loaded: a word for its kind, and the name of what the rule uses, or the fault.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]

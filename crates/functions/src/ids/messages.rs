@@ -183,31 +183,30 @@ impl Inspection<'_, '_, '_> {
         if bits != self.flow.state.bits {
             self.flow.state.bits = bits;
         }
-        self.decide(&parser);
+        let decided = self.decide(&parser);
         self.tell(about);
         self.keep(about.to_server, input, head, parser);
+        if decided && self.ids.asks {
+            self.look_again(side, about);
+            self.look_again(1 - side, &turned(about));
+        }
     }
 
-    /// Notes what the flow speaks.
-    fn decide(&mut self, parser: &Dissector) {
+    /// Notes what the flow speaks; true where that is new.
+    fn decide(&mut self, parser: &Dissector) -> bool {
         let application = match parser.protocol() {
             Some(known) => Application::Known(protocol(known)),
             None if parser.is_over() => Application::Other,
-            None => return,
+            None => return false,
         };
         // Most messages change nothing: the state is marked changed only by one that does.
         let mut progress = self.flow.state.progress;
         progress.decide(application);
-        if progress != self.flow.state.progress {
+        let new = progress != self.flow.state.progress;
+        if new {
             self.flow.state.progress = progress;
         }
-    }
-
-    /// True where rules ask what the flow speaks, and it is not known yet: the parser comes before the rules
-    /// then, so that what these find has not to wait.
-    #[inline]
-    pub(super) fn parser_is_first(&self) -> bool {
-        self.ids.asks && self.flow.state.progress.application() == Application::Undecided
+        new
     }
 
     /// Writes the parser into its side buffer, and keeps it alive.

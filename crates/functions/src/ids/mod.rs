@@ -14,6 +14,7 @@ mod settings;
 mod state;
 #[cfg(test)]
 mod tests;
+mod told;
 mod view;
 
 use weir_nf::prelude::*;

@@ -6,14 +6,15 @@ use schemars::JsonSchema;
 use serde::Deserialize;
 use weir_nf::prelude::*;
 use weir_signatures::{
-    Action, Classifications, CompileOptions, ParseOptions, Rule, RuleError, RuleLists, RuleSet,
+    Action, Classifications, CompileOptions, ListKind, ParseOptions, Rule, RuleLists, RuleSet,
     Unsupported, Variables, parse_rules, parse_rules_with,
 };
 
 use super::collect::Collected;
-use super::lists::lists;
+use super::lists::{self, Named};
 use super::messages::protocols;
 use super::report::Catalogue;
+use super::told::told;
 use crate::stream::Limits;
 
 /// Most bytes in a side buffer.
@@ -130,9 +131,6 @@ pub fn parse_options(unsupported: OnUnsupported) -> ParseOptions {
     }
 }
 
-/// Most rule errors told at a time.
-const MOST_ERRORS: usize = 8;
-
 impl Settings {
     /// Limits of streams.
     pub(super) fn limits(&self) -> Result<Limits, SettingsError> {
@@ -156,6 +154,16 @@ impl Settings {
         })
     }
 
+    /// The lists that are named.
+    fn lists(&self) -> [Named<'_>; 4] {
+        [
+            (ListKind::Disable, "disable-files", &self.disable_files),
+            (ListKind::Enable, "enable-files", &self.enable_files),
+            (ListKind::Drop, "drop-files", &self.drop_files),
+            (ListKind::Modify, "modify-files", &self.modify_files),
+        ]
+    }
+
     /// Reads and compiles the rules.
     pub(super) fn compile(
         &self,
@@ -163,7 +171,7 @@ impl Settings {
     ) -> Result<(RuleSet, Catalogue), SettingsError> {
         let reading = Reading {
             variables: variables(&self.vars)?,
-            lists: lists(self, set_up)?,
+            lists: lists::read(&self.lists(), set_up)?,
             options: parse_options(self.unsupported),
         };
         let mut all = Collected::default();
@@ -297,26 +305,4 @@ pub fn variables(vars: &BTreeMap<String, String>) -> Result<Variables, SettingsE
 
 fn is_port(name: &str) -> bool {
     name.ends_with("_PORTS") || name.ends_with("_PORT")
-}
-
-/// The first errors of a text as one.
-pub(super) fn told(path: &str, name: &str, errors: &[RuleError]) -> SettingsError {
-    let Some(first) = errors.first() else {
-        return SettingsError::new(path, "the rules can't be read");
-    };
-    let mut message = first.message.clone();
-    for error in errors.iter().take(MOST_ERRORS).skip(1) {
-        message.push_str(&format!(
-            "; {name}:{}:{}: {}",
-            error.line, error.column, error.message
-        ));
-    }
-    if let Some(more) = errors.len().checked_sub(MOST_ERRORS).filter(|&n| n > 0) {
-        message.push_str(&format!("; and {more} more"));
-    }
-    let told = SettingsError::new(path, message).at(name, first.line, first.column);
-    match &first.help {
-        Some(help) => told.help(help),
-        None => told,
-    }
 }

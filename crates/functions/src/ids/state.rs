@@ -204,11 +204,11 @@ impl Progress {
         if self.application() != Application::Undecided {
             return;
         }
-        self.facts |= fact::APPLICATION_MASK.min(match application {
+        self.facts |= match application {
             Application::Undecided => 0,
             Application::Other => 1,
             Application::Known(protocol) => protocol as u64 + 2,
-        }) << fact::APPLICATION;
+        } << fact::APPLICATION;
     }
 
     /// Notes a packet of `side` that is inspected; true for the side's first since it is known what the flow

@@ -620,3 +620,106 @@ fn lists_leave_out_take_drop_and_change() {
         ("disable-files[0]", Some(("disable.conf".to_owned(), 2, 1)))
     );
 }
+
+/// Alerts of rules over a connection: what the sides send, in turn.
+fn alerts_of(rules: &str, sent: &[(bool, &[u8])]) -> Vec<u64> {
+    let mut harness = ids(with(rules));
+    let mut connection = Connection::open(&mut harness);
+    for (up, payload) in sent {
+        if *up {
+            connection.up(&mut harness, payload);
+        } else {
+            connection.down(&mut harness, payload);
+        }
+    }
+    harness.finish();
+    let mut found = sids(&mut harness);
+    found.sort_unstable();
+    found
+}
+
+#[test]
+fn the_other_side_may_decide_what_a_flow_speaks() {
+    let mail: [(bool, &[u8]); 2] = [(false, b"220 evil mail\r\n"), (true, b"EHLO me\r\n")];
+    let rules = r#"
+        alert smtp any any -> any any (content:"evil"; sid:1;)
+        alert smtp any any -> any any (content:"220"; offset:0; depth:3; sid:2;)
+        alert tcp any any -> any any (content:"evil"; sid:3;)"#;
+    assert_eq!(alerts_of(rules, &mail), [1, 2, 3]);
+    let other: [(bool, &[u8]); 3] = [
+        (false, b"220 hello\r\n"),
+        (true, b"hello I am no mail\r\n"),
+        (false, &[0; 100]),
+    ];
+    let rules = r#"
+        alert tcp any any -> any any (app-layer-protocol:failed; content:"220 hello"; sid:1;)
+        alert tcp any any -> any any (app-layer-protocol:!http; content:"hello I"; sid:2;)"#;
+    assert_eq!(alerts_of(rules, &other), [1, 2]);
+    // One side says nothing at all: nothing is known before the end.
+    assert_eq!(alerts_of(rules, &[(true, b"\xff\xff hello I")]), [2]);
+}
+
+#[test]
+fn rules_that_ask_for_a_protocol_leave_the_others_alone() {
+    let rules = r#"
+        alert tcp any any -> any any (content:"GET /x"; flowbits:set,a; noalert; sid:3;)
+        alert tcp any any -> any any (http.uri; content:"/x"; flowbits:isset,a; sid:4;)"#;
+    let request: [(bool, &[u8]); 1] = [(true, b"GET /x HTTP/1.0\r\n\r\n")];
+    assert_eq!(alerts_of(rules, &request), [4]);
+    let asks = format!("{rules}\nalert ssh any any -> any any (sid:9;)");
+    assert_eq!(alerts_of(&asks, &request), [4]);
+
+    let mut rules = String::from(
+        r#"alert tcp any any -> any any (content:"ab"; fast_pattern; content:"cd"; distance:0; sid:100;)"#,
+    );
+    for sid in 1..8 {
+        rules += &format!("\nalert http any any -> any any (pcre:\"/zzz{sid}/\"; sid:{sid};)");
+    }
+    let pieces: [(bool, &[u8]); 4] = [
+        (true, b"\xff\xff ab"),
+        (true, b"x1"),
+        (true, b"x2"),
+        (true, b"cd\r\n"),
+    ];
+    assert_eq!(alerts_of(&rules, &pieces), [100]);
+}
+
+#[test]
+fn a_protocol_alone_is_of_the_packet_that_decides() {
+    let rules = "drop tcp any any -> any any (app-layer-protocol:ssh; sid:1;)";
+    let settings = Settings {
+        action: Act::Rule,
+        ..with(rules)
+    };
+    let mut harness = ids(settings);
+    let mut connection = Connection::open(&mut harness);
+    assert_eq!(connection.up(&mut harness, b"SSH-2.0-x\r\n").len(), 0);
+    assert_eq!(sids(&mut harness), [1]);
+    let rules = r#"
+        alert tcp any any -> any any (content:"evil"; flowbits:set,x; noalert; sid:1;)
+        alert tcp any any -> any any (app-layer-protocol:http; flowbits:isset,x; sid:2;)"#;
+    let requests: [(bool, &[u8]); 4] = [
+        (true, b"GET /a HTTP/1.1\r\n\r\n"),
+        (false, b"HTTP/1.1 204 No\r\n\r\n"),
+        (true, b"GET /evil HTTP/1.1\r\n\r\n"),
+        (true, b"GET /b HTTP/1.1\r\n\r\n"),
+    ];
+    assert!(alerts_of(rules, &requests).contains(&2));
+}
+
+#[test]
+fn contents_beside_events_and_numbers_count() {
+    let rules = r#"
+        alert dns any any -> any any (app-layer-event:dns.z_flag_set; content:"neverthere"; sid:1;)
+        alert udp any any -> any any (dns.opcode:0; content:!"example"; sid:2;)
+        alert udp any any -> any any (dns.opcode:0; content:"example"; sid:3;)"#;
+    let query = b"\0\x01\x01\x40\0\x01\0\0\0\0\0\0\x07example\x03org\0\0\x01\0\x01";
+    let mut harness = ids(with(rules));
+    // Neither nothing nor the first part of a datagram decides.
+    let udp = Craft::udp("10.0.0.1:1", "10.0.0.2:5300");
+    harness.send(&udp.clone().build());
+    harness.send(&udp.clone().fragment(0x2000).payload(&query[..16]).build());
+    assert_eq!(sids(&mut harness), [0; 0]);
+    harness.send(&udp.payload(query).build());
+    assert_eq!(sids(&mut harness), [3]);
+}
