@@ -1,7 +1,7 @@
 //! A capture file as a port for packets to go out.
 
-use std::fs::File;
-use std::io::Write;
+use std::fs::{File, TryLockError};
+use std::io::{self, Write};
 use std::path::Path;
 
 use weir_packet::{Frame, FramePool, LinkType, PacketMemory};
@@ -40,13 +40,33 @@ impl std::fmt::Debug for CaptureOutput {
     }
 }
 
+/// Creates a file, empty, unless someone writes it already: the packets of both would be lost.
+fn create(path: &Path) -> io::Result<File> {
+    // Not empty before it is this process's.
+    let file = File::options()
+        .write(true)
+        .create(true)
+        .truncate(false)
+        .open(path)?;
+    if file.metadata()?.is_file() {
+        file.try_lock().map_err(|error| match error {
+            TryLockError::WouldBlock => io::Error::other(
+                "another run writes it; stop that one, or give this one another file",
+            ),
+            TryLockError::Error(error) => error,
+        })?;
+        file.set_len(0)?;
+    }
+    Ok(file)
+}
+
 impl CaptureOutput {
     /// Creates a file (`-` is standard output, as pcapng). `.pcapng` and
     /// `.ntar` make a pcapng file, `.pcap`, `.cap` and `.dump` a pcap file.
     ///
     /// # Errors
     ///
-    /// If it can't be created, or its name does not say what it is to be.
+    /// If it can't be created, another process (or port) writes it, or its name does not say what it is to be.
     pub fn create(path: &Path) -> Result<CaptureOutput, PortError> {
         let name = path.display().to_string();
         let ending = path
@@ -63,10 +83,9 @@ impl CaptureOutput {
         let sink: Sink = if standard {
             Box::new(std::io::stdout())
         } else {
-            let file = File::create(path).map_err(|error| {
+            Box::new(create(path).map_err(|error| {
                 PortError::new(&name, format!("can't create the capture: {error}"))
-            })?;
-            Box::new(file)
+            })?)
         };
         let writer = if ng {
             Writer::Pcapng(PcapngWriter::new(sink).map_err(|error| PortError::new(&name, error))?)

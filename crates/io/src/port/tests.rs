@@ -248,6 +248,19 @@ fn the_generator_marks_answers_as_from_the_other_side() {
 }
 
 #[test]
+fn a_file_that_is_written_is_not_emptied() {
+    let path = temporary("written.pcapng");
+    let first = CaptureOutput::create(&path).unwrap();
+    fs::write(&path, b"packets").unwrap();
+    let error = CaptureOutput::create(&path).unwrap_err().to_string();
+    assert!(error.contains("another run writes it"), "{error}");
+    assert_eq!(fs::read(&path).unwrap(), b"packets");
+    drop(first);
+    drop(CaptureOutput::create(&path).unwrap());
+    let _ = fs::remove_file(&path);
+}
+
+#[test]
 fn a_full_disk_and_other_bad_places_are_clear_errors() {
     let full = temporary("full.pcap");
     let _ = fs::remove_file(&full);
