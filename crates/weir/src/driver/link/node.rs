@@ -10,7 +10,7 @@ use weir_io::shared::Channel;
 use weir_nf::host::Stage;
 use weir_packet::{Frame, Internal};
 use weir_protocol::RuntimeId;
-use weir_protocol::in_process::{BURST, MESSAGES};
+use weir_protocol::in_process::BURST;
 use weir_protocol::link::{Batch, Gauges, Link, LinkCount};
 
 use super::super::clock::Clock;
@@ -177,9 +177,9 @@ impl LinkNode {
             self.seat.pool.give_all(&mut self.frames);
         }
         self.retry();
+        // One at a time: a few of the largest fill the room that there was before them.
         while self.unsent.is_none() && self.link.has_room() {
-            let count = ends_inbox(&mut self.seat).drain(MESSAGES, &mut self.messages);
-            if count == 0 {
+            if ends_inbox(&mut self.seat).drain(1, &mut self.messages) == 0 {
                 break;
             }
             worked = true;
@@ -189,10 +189,8 @@ impl LinkNode {
                 }
                 let mut bytes = vec![EDGE];
                 message.put(&mut bytes);
-                if self.unsent.is_some() || !self.link.send(&bytes) {
-                    // There was room for many more.
-                    self.internal.note("a link's stream without room");
-                    self.unsent.get_or_insert(bytes);
+                if !self.link.send(&bytes) {
+                    self.unsent = Some(bytes);
                 }
             }
         }

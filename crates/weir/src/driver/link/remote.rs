@@ -1,6 +1,7 @@
 //! A runtime's process on another host than the switch: one worker, whose node is the runtime
 //! with its end of the link.
 
+use std::collections::VecDeque;
 use std::net::UdpSocket;
 use std::os::fd::{AsFd as _, BorrowedFd, OwnedFd};
 use std::os::unix::net::UnixStream;
@@ -211,6 +212,7 @@ impl RemoteProcess {
             messages: Vec::new(),
             reported: (Instant::now(), 0),
             slept: false,
+            unsent: VecDeque::new(),
             bad: 0,
         })
     }
@@ -250,11 +252,20 @@ struct RemoteNode {
     batch: Batch,
     frames: Vec<Frame>,
     messages: Vec<ToSwitch>,
+    /// Messages for which the link had no room; nothing is taken out of the edges before they are sent.
+    unsent: VecDeque<Vec<u8>>,
     /// When counts were last told, and how many packets there were then.
     reported: (Instant, u64),
     slept: bool,
     /// Messages that made no sense.
     bad: u64,
+}
+
+/// Sends a message behind those that wait for room.
+fn put(link: &mut Link, unsent: &mut VecDeque<Vec<u8>>, bytes: Vec<u8>) {
+    if !unsent.is_empty() || !link.send(&bytes) {
+        unsent.push_back(bytes);
+    }
 }
 
 impl RemoteNode {
@@ -313,6 +324,12 @@ impl RemoteNode {
 
     /// Sends what the runtime has put out. True where there was something.
     fn send(&mut self) -> bool {
+        while let Some(bytes) = self.unsent.front() {
+            if !self.link.send(bytes) {
+                return false;
+            }
+            self.unsent.pop_front();
+        }
         let mut worked = false;
         // Messages are taken out first and sent last: entries that were put out before them are
         // there by then.
@@ -347,7 +364,7 @@ impl RemoteNode {
             for message in entry::messages(&mut self.pool, &mut self.frames, LONGEST_ENTRIES) {
                 let mut bytes = vec![EDGE];
                 ToSwitch::Message { chain, message }.put(&mut bytes);
-                self.bad += u64::from(!self.link.send(&bytes));
+                put(&mut self.link, &mut self.unsent, bytes);
             }
         }
         any
@@ -356,7 +373,7 @@ impl RemoteNode {
     fn send_edge(&mut self, message: &ToSwitch) {
         let mut bytes = vec![EDGE];
         message.put(&mut bytes);
-        self.bad += u64::from(!self.link.send(&bytes));
+        put(&mut self.link, &mut self.unsent, bytes);
     }
 
     /// Sends what the link has to say.
@@ -455,15 +472,16 @@ impl Node for RemoteNode {
             mut pool,
             clock,
             mut batch,
+            unsent,
             bad,
             ..
         } = self;
         let mut done: RuntimeDone = runtime.finish()?;
         done.counts.push(("link_nonsense".to_owned(), bad));
         let said = serde_json::to_vec(&SaidDone::of(&done)).unwrap_or_default();
-        let mut last: Vec<Vec<u8>> = in_messages(&done.events, LONGEST_EVENTS)
-            .map(|lines| [&[EVENTS][..], lines].concat())
-            .collect();
+        let mut last = Vec::from(unsent);
+        let events = in_messages(&done.events, LONGEST_EVENTS);
+        last.extend(events.map(|lines| [&[EVENTS][..], lines].concat()));
         last.push([&[END][..], &said].concat());
         let mut last = last.into_iter().peekable();
         let until = Instant::now() + PATIENCE;
