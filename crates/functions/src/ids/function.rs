@@ -32,8 +32,10 @@ signature_id, rev, signature, category, severity).\n\n\
 Rule keywords: content with nocase, depth, offset, distance, within, startswith, endswith, fast_pattern; \
 pcre, isdataat, byte_test, byte_jump, byte_extract, byte_math; ipv4.hdr and the other headers with bsize; \
 flow, flowbits, dsize, flags, seq, ack, window, ttl, id, ipopts, ip_proto, itype, icode, icmp_id, \
-icmp_seq; msg, sid, gid, rev, classtype, priority, reference, metadata, target. Protocols: ip, tcp, \
-tcp-pkt, tcp-stream, udp, icmp, icmpv6, sctp. Others (threshold, lua, ...) are errors, or \
+icmp_seq, tcp.mss, icmpv6.mtu, decode-event; app-layer-protocol, app-layer-event, dns.opcode and other numbers; \
+dotprefix, to_lowercase and other changes of buffers; msg, sid, gid, rev, classtype, priority, reference, \
+metadata, target. Protocols: ip, tcp, tcp-pkt, tcp-stream, udp, icmp, icmpv6, sctp, pkthdr, http, dns, tls, \
+ssh, smtp, ftp. Others (threshold, lua, ...) are errors, or \
 left out with `unsupported: skip`.\n\n\
 Rules look into messages of HTTP/1, DNS, TLS, SSH, SMTP and FTP, found by content on any port: http.* \
 and the modifiers of Snort (http_uri, uricontent, urilen, ...), file.data (decompressed), dns.query, \
