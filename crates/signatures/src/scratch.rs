@@ -17,6 +17,8 @@ pub struct ScratchCounters {
     pub searches_cut: u64,
     /// Searches of `pcre` that took too many steps, or had too many bytes to look at; they did not match.
     pub pcre_cut: u64,
+    /// Changed buffers that rules did not see, because a message had too many bytes of them.
+    pub changes_cut: u64,
 }
 
 /// Work space of one worker. Holds nothing that outlives a call, apart from its counters.
@@ -50,6 +52,7 @@ impl Scratch {
         ScratchCounters {
             searches_cut: self.ends.truncated + self.cuts.steps,
             pcre_cut: self.cuts.pcre,
+            changes_cut: self.changed.cut,
             ..self.counters
         }
     }

@@ -11,7 +11,7 @@ use crate::literal::parse_bytes;
 use crate::pcre;
 use crate::raw_option::RawOption;
 use crate::rule::is_beyond_contents;
-use crate::transform::Transform;
+use crate::transform::{MOST_CHANGES, Transform};
 
 /// What a condition looks at.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
@@ -189,6 +189,9 @@ impl<'a> Sections<'a> {
         }
         if self.untouched.is_none() {
             return Err(fault("comes before the conditions on its buffer"));
+        }
+        if self.sticky.transforms.len() == MOST_CHANGES {
+            return Err(fault("is one change too many: a buffer has at most 16"));
         }
         let change = Transform::parse(keyword, self.text, option.value)?;
         self.sticky.transforms.extend(change);

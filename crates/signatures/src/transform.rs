@@ -11,6 +11,12 @@ use crate::error::{Fault, Span};
 
 /// Most bytes of a buffer that are changed; what lies behind is not looked at.
 const MOST: usize = 64 << 10;
+/// Most bytes of changed buffers of a message; those behind are not there for rules.
+const MOST_TOGETHER: usize = 1 << 20;
+/// Most changes of a buffer.
+pub(crate) const MOST_CHANGES: usize = 16;
+/// Most bytes of the key of `xor`.
+const LONGEST_KEY: usize = 255;
 
 /// A change of a buffer.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -76,9 +82,13 @@ impl Transform {
             return Ok(Transform::named(keyword));
         }
         let written = value.of(text).trim().trim_matches('"');
-        let key = hexadecimal(written).ok_or_else(|| {
-            Fault::new(value, "`xor` needs a key of hexadecimal digits")
-                .help("write `xor:\"0d0ac8ff\"`")
+        let key = hexadecimal(written).filter(|key| key.len() <= LONGEST_KEY);
+        let key = key.ok_or_else(|| {
+            Fault::new(
+                value,
+                "`xor` needs a key of hexadecimal digits, at most 255 bytes",
+            )
+            .help("write `xor:\"0d0ac8ff\"`")
         })?;
         Ok(Some(Transform::Xor(key)))
     }
@@ -193,6 +203,8 @@ pub(crate) struct Changed {
     bytes: Vec<u8>,
     spare: [Vec<u8>; 2],
     spans: Vec<(Changes, Range<usize>, bool)>,
+    /// Buffers that were left out, since the scratch was made.
+    pub(crate) cut: u64,
 }
 
 impl Changed {
@@ -212,6 +224,10 @@ impl Changed {
                     continue;
                 }
                 let start = self.bytes.len();
+                if start > MOST_TOGETHER {
+                    self.cut += 1;
+                    continue;
+                }
                 let [now, next] = &mut self.spare;
                 now.clear();
                 now.extend_from_slice(buffer.bytes.get(..MOST).unwrap_or(buffer.bytes));

@@ -243,6 +243,10 @@ fn conditions_on_messages_that_are_wrong() {
             r#"dns.opcode:1; app-layer-event:tls.invalid_certificate;"#,
             "asks for dns and for tls",
         ),
+        (
+            r#"http.uri; dotprefix; dotprefix; dotprefix; dotprefix; dotprefix; dotprefix; dotprefix; dotprefix; dotprefix; dotprefix; dotprefix; dotprefix; dotprefix; dotprefix; dotprefix; dotprefix; dotprefix; content:"a";"#,
+            "at most 16",
+        ),
         (r#"tls.version:2;"#, "is not sslv3, 1.0"),
         (
             r#"http.uri; http.host; content:"a";"#,

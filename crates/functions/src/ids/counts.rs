@@ -32,5 +32,7 @@ weir_nf::labels! {
         SearchesCut = "searches_cut": Counter<Times>,
         /// Searches of `pcre` that took too many steps, or had too many bytes to look at.
         PcreCut = "pcre_cut": Counter<Times>,
+        /// Changed buffers that rules did not see: a message had more than 1 MiB of them.
+        ChangesCut = "changes_cut": Counter<Times>,
     }
 }

@@ -161,4 +161,5 @@ fn count_limits(space: &mut Space, cx: &mut Context<'_>) {
     );
     cx.count(Count::SearchesCut, now.searches_cut - had.searches_cut);
     cx.count(Count::PcreCut, now.pcre_cut - had.pcre_cut);
+    cx.count(Count::ChangesCut, now.changes_cut - had.changes_cut);
 }
