@@ -4,8 +4,9 @@
 use std::net::{IpAddr, Ipv4Addr};
 
 use weir_signatures::{
-    CompileOptions, FlowBits, FlowContext, PacketView, ParseOptions, RuleSet, Scratch, StreamBytes,
-    StreamState, TcpFields, Unsupported, Variables, parse_rules_lossy, view,
+    AppProtocol, Application, CompileOptions, DecodeEvents, FlowBits, FlowContext, PacketView,
+    ParseOptions, RuleSet, Scratch, StreamBytes, StreamState, TcpFields, Unsupported, Variables,
+    parse_rules_lossy, view,
 };
 
 use crate::input::Input;
@@ -59,6 +60,7 @@ fn flow(protocol: u8) -> FlowContext {
         protocol,
         to_server: true,
         established: true,
+        application: Application::Known(AppProtocol::Http),
     }
 }
 
@@ -70,6 +72,8 @@ fn packets(set: &RuleSet, payload: &[u8]) {
             payload,
             in_stream: false,
             first_in_direction: true,
+            first_decided: true,
+            events: DecodeEvents::NONE,
             reassembled: false,
             ttl: 64,
             ip_id: Some(1),

@@ -74,7 +74,9 @@ fn a_second_signal_ends_a_run_that_stands_still() {
         signal(child.id(), first);
         std::thread::sleep(Duration::from_millis(2_500));
         signal(child.id(), second);
-        let (status, _, said) = ended(child, Duration::from_secs(1));
+        // How long the kernel takes to free its memory is the machine's affair. A run that does not
+        // obey ends by itself, without a signal.
+        let (status, _, said) = ended(child, Duration::from_secs(25));
         assert_eq!(status.signal(), Some(second.as_raw()), "{status}: {said}");
     }
 }
