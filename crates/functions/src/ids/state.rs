@@ -42,8 +42,10 @@ impl IdsState {
             .flag("followed", progress.is_followed())
             .flag("handshake", progress.all(fact::HANDSHAKE))
             .flag("unparsed", progress.is_unparsed())
-            .text("speaks", speaks(progress.application()))
             .number("flowbits_set", self.bits.count());
+        if progress.application() != Application::Undecided {
+            shown.text("speaks", speaks(progress.application()));
+        }
         for (side, name) in self.sides.iter().zip(["side_0", "side_1"]) {
             shown.within(name, |shown| {
                 side.stream.show(shown);

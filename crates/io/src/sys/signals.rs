@@ -34,8 +34,12 @@ impl EndSignals {
 
     /// Unblocks the signals for the calling thread: the next one kills the process.
     pub fn release(&self) {
-        // SAFETY: module documentation.
+        // SAFETY: module documentation; the default action is no function of this program.
         unsafe {
+            // A shell has programs in the background ignore SIGINT.
+            for signal in END {
+                libc::signal(signal, libc::SIG_DFL);
+            }
             let set = set_of(&END);
             libc::pthread_sigmask(libc::SIG_UNBLOCK, &raw const set, std::ptr::null_mut());
         }
