@@ -260,7 +260,7 @@ pub struct Transaction<'a> {
     pub buffers: &'a [Bytes<'a>],
     /// Its numbers; one may come several times (`dns.rrtype`): one of them must fit.
     pub numbers: &'a [(AppNumber, u32)],
-    /// What is out of the ordinary about it.
+    /// Anomalies of the message.
     pub events: AppEvents,
     /// The stream or datagram around the message, for conditions of the same rule on the payload; its
     /// newest bytes are those of the message.

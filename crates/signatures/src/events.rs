@@ -1,158 +1,130 @@
-//! Events: facts about packets and messages that are out of the ordinary, which rules ask for by name.
+//! Events: anomalies of packets and messages, which rules name.
 
 use crate::app_protocol::AppProtocol;
 use crate::error::{Fault, Span};
 
-macro_rules! app_events {
-    ($($(#[$doc:meta])* $variant:ident $name:literal $protocol:ident;)*) => {
-        /// An event of a message (`app-layer-event`).
+macro_rules! events {
+    (
+        $(#[$event_doc:meta])* $event:ident,
+        $(#[$set_doc:meta])* $set:ident {
+            $($(#[$doc:meta])* $variant:ident $name:literal;)*
+        }
+    ) => {
+        $(#[$event_doc])*
         #[derive(Debug, Clone, Copy, PartialEq, Eq)]
         #[repr(u8)]
-        pub enum AppEvent {
+        pub enum $event {
             $($(#[$doc])* $variant,)*
         }
 
-        impl AppEvent {
+        impl $event {
             /// All of them.
-            pub const ALL: &'static [AppEvent] = &[$(AppEvent::$variant,)*];
+            pub const ALL: &'static [$event] = &[$($event::$variant,)*];
 
             /// The name that rules use.
             pub fn name(self) -> &'static str {
                 match self {
-                    $(AppEvent::$variant => $name,)*
+                    $($event::$variant => $name,)*
                 }
             }
 
-            /// The protocol of the messages that may have it.
-            pub fn protocol(self) -> AppProtocol {
-                match self {
-                    $(AppEvent::$variant => AppProtocol::$protocol,)*
-                }
+            /// The event of a name.
+            pub fn named(name: &str) -> Option<Self> {
+                Self::ALL.iter().copied().find(|known| known.name() == name)
+            }
+        }
+
+        $(#[$set_doc])*
+        #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+        pub struct $set(u32);
+
+        const _: () = assert!($event::ALL.len() <= u32::BITS as usize);
+
+        impl $set {
+            /// No event.
+            pub const NONE: $set = $set(0);
+
+            /// The set with this event added.
+            #[must_use]
+            pub const fn with(self, event: $event) -> Self {
+                $set(self.0 | 1 << event as u8)
+            }
+
+            /// True if the event is in the set.
+            pub const fn contains(self, event: $event) -> bool {
+                self.0 >> event as u8 & 1 == 1
             }
         }
     };
 }
 
-app_events! {
-    /// The reserved Z bit is set.
-    DnsZFlagSet "dns.z_flag_set" Dns;
-    /// A message that could not be read to its end.
-    DnsMalformed "dns.malformed_data" Dns;
-    /// A query where a response is due.
-    DnsNotResponse "dns.not_a_response" Dns;
-    /// A response where a query is due.
-    DnsNotRequest "dns.not_a_request" Dns;
-    /// A record that is none.
-    TlsInvalidRecord "tls.invalid_record_type" Tls;
-    /// A handshake message that could not be read.
-    TlsInvalidHandshake "tls.invalid_handshake_message" Tls;
-    /// A certificate that could not be read.
-    TlsInvalidCertificate "tls.invalid_certificate" Tls;
-    /// A banner that is none.
-    SshInvalidBanner "ssh.invalid_banner" Ssh;
-    /// A banner that is too long.
-    SshLongBanner "ssh.long_banner" Ssh;
-    /// A command line that is too long.
-    SmtpCommandTooLong "smtp.max_command_line_len_exceeded" Smtp;
-    /// A reply that is too long.
-    SmtpReplyTooLong "smtp.max_reply_line_len_exceeded" Smtp;
-    /// A command that is too long.
-    FtpCommandTooLong "ftp.request_command_too_long" Ftp;
-    /// A reply that is too long.
-    FtpReplyTooLong "ftp.response_command_too_long" Ftp;
+events! {
+    /// An anomaly of a message (`app-layer-event`).
+    AppEvent,
+    /// Anomalies of one message.
+    AppEvents {
+        /// The reserved Z bit is set.
+        DnsZFlagSet "dns.z_flag_set";
+        /// A message that could not be read to its end.
+        DnsMalformed "dns.malformed_data";
+        /// A query where a response is due.
+        DnsNotResponse "dns.not_a_response";
+        /// A response where a query is due.
+        DnsNotRequest "dns.not_a_request";
+        /// A record that is none.
+        TlsInvalidRecord "tls.invalid_record_type";
+        /// A handshake message that could not be read.
+        TlsInvalidHandshake "tls.invalid_handshake_message";
+        /// A certificate that could not be read.
+        TlsInvalidCertificate "tls.invalid_certificate";
+        /// A banner that is none.
+        SshInvalidBanner "ssh.invalid_banner";
+        /// A banner that is too long.
+        SshLongBanner "ssh.long_banner";
+        /// A command line that is too long.
+        SmtpCommandTooLong "smtp.max_command_line_len_exceeded";
+        /// A reply that is too long.
+        SmtpReplyTooLong "smtp.max_reply_line_len_exceeded";
+        /// A command that is too long.
+        FtpCommandTooLong "ftp.request_command_too_long";
+        /// A reply that is too long.
+        FtpReplyTooLong "ftp.response_command_too_long";
+    }
 }
 
 impl AppEvent {
-    /// The event of a name.
-    pub fn named(name: &str) -> Option<Self> {
-        Self::ALL.iter().copied().find(|known| known.name() == name)
-    }
-}
-
-/// Events of one message.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub struct AppEvents(u32);
-
-const _: () = assert!(AppEvent::ALL.len() <= u32::BITS as usize);
-
-impl AppEvents {
-    /// No event.
-    pub const NONE: AppEvents = AppEvents(0);
-
-    /// The set with this event added.
-    #[must_use]
-    pub const fn with(self, event: AppEvent) -> Self {
-        AppEvents(self.0 | 1 << event as u8)
-    }
-
-    /// True if the event is in the set.
-    pub const fn contains(self, event: AppEvent) -> bool {
-        self.0 >> event as u8 & 1 == 1
-    }
-}
-
-macro_rules! decode_events {
-    ($($(#[$doc:meta])* $variant:ident $name:literal;)*) => {
-        /// An event of a packet (`decode-event`): what is odd about its headers.
-        #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-        #[repr(u8)]
-        pub enum DecodeEvent {
-            $($(#[$doc])* $variant,)*
+    /// The protocol of the messages that may have it.
+    pub fn protocol(self) -> AppProtocol {
+        match self {
+            AppEvent::DnsZFlagSet
+            | AppEvent::DnsMalformed
+            | AppEvent::DnsNotResponse
+            | AppEvent::DnsNotRequest => AppProtocol::Dns,
+            AppEvent::TlsInvalidRecord
+            | AppEvent::TlsInvalidHandshake
+            | AppEvent::TlsInvalidCertificate => AppProtocol::Tls,
+            AppEvent::SshInvalidBanner | AppEvent::SshLongBanner => AppProtocol::Ssh,
+            AppEvent::SmtpCommandTooLong | AppEvent::SmtpReplyTooLong => AppProtocol::Smtp,
+            AppEvent::FtpCommandTooLong | AppEvent::FtpReplyTooLong => AppProtocol::Ftp,
         }
-
-        impl DecodeEvent {
-            /// All of them.
-            pub const ALL: &'static [DecodeEvent] = &[$(DecodeEvent::$variant,)*];
-
-            /// The name that rules use.
-            pub fn name(self) -> &'static str {
-                match self {
-                    $(DecodeEvent::$variant => $name,)*
-                }
-            }
-        }
-    };
-}
-
-decode_events! {
-    /// An IPv6 extension header goes beyond the packet.
-    Ipv6ExtensionCut "ipv6.trunc_exthdr";
-    /// A second fragment header.
-    Ipv6SecondFragmentHeader "ipv6.exthdr_dupl_fh";
-    /// A fragment header on a packet that is whole (RFC 6946).
-    Ipv6UselessFragmentHeader "ipv6.exthdr_useless_fh";
-    /// A fragment before the last whose data are no multiple of eight bytes.
-    Ipv6FragmentLength "ipv6.frag_invalid_length";
-    /// A fragment that ends beyond the longest packet.
-    Ipv6FragmentTooLarge "ipv6.frag_pkt_too_large";
-}
-
-impl DecodeEvent {
-    /// The event of a name.
-    pub fn named(name: &str) -> Option<Self> {
-        Self::ALL.iter().copied().find(|known| known.name() == name)
     }
 }
 
-/// Events of one packet.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub struct DecodeEvents(u32);
-
-const _: () = assert!(DecodeEvent::ALL.len() <= u32::BITS as usize);
-
-impl DecodeEvents {
-    /// No event.
-    pub const NONE: DecodeEvents = DecodeEvents(0);
-
-    /// The set with this event added.
-    #[must_use]
-    pub const fn with(self, event: DecodeEvent) -> Self {
-        DecodeEvents(self.0 | 1 << event as u8)
-    }
-
-    /// True if the event is in the set.
-    pub const fn contains(self, event: DecodeEvent) -> bool {
-        self.0 >> event as u8 & 1 == 1
+events! {
+    /// An anomaly of a packet's headers (`decode-event`).
+    DecodeEvent,
+    /// Anomalies of one packet.
+    DecodeEvents {
+        /// An IPv6 extension header goes beyond the packet.
+        Ipv6ExtensionCut "ipv6.trunc_exthdr";
+        /// A second fragment header.
+        Ipv6SecondFragmentHeader "ipv6.exthdr_dupl_fh";
+        /// A fragment header on a packet that is whole (RFC 6946).
+        Ipv6UselessFragmentHeader "ipv6.exthdr_useless_fh";
+        /// A fragment before the last whose data are no multiple of eight bytes.
+        Ipv6FragmentLength "ipv6.frag_invalid_length";
+        /// A fragment that ends beyond the longest packet.
+        Ipv6FragmentTooLarge "ipv6.frag_pkt_too_large";
     }
 }
 

@@ -54,6 +54,26 @@ struct Subject<'a> {
     again: bool,
 }
 
+impl<'a> Subject<'a> {
+    fn of_packet(packet: &'a PacketView<'a>, again: bool) -> Self {
+        Subject {
+            flow: &packet.flow,
+            packet: Some(packet),
+            stream: None,
+            again,
+        }
+    }
+
+    fn of_stream(flow: &'a FlowContext, bytes: &'a StreamBytes<'a>, again: bool) -> Self {
+        Subject {
+            flow,
+            packet: None,
+            stream: Some(bytes),
+            again,
+        }
+    }
+}
+
 impl RuleSet {
     /// Tries the rules on a packet.
     ///
@@ -66,12 +86,7 @@ impl RuleSet {
         scratch: &mut Scratch,
         on_alert: &mut impl FnMut(&Alert<'_>),
     ) -> Inspection {
-        let subject = Subject {
-            flow: &packet.flow,
-            packet: Some(packet),
-            stream: None,
-            again: false,
-        };
+        let subject = Subject::of_packet(packet, false);
         self.inspect(
             &subject,
             &mut StreamState::default(),
@@ -91,12 +106,7 @@ impl RuleSet {
         scratch: &mut Scratch,
         on_alert: &mut impl FnMut(&Alert<'_>),
     ) -> Inspection {
-        let subject = Subject {
-            flow,
-            packet: None,
-            stream: Some(bytes),
-            again: false,
-        };
+        let subject = Subject::of_stream(flow, bytes, false);
         self.inspect(&subject, state, bits, scratch, on_alert)
     }
 
@@ -130,12 +140,7 @@ impl RuleSet {
         scratch: &mut Scratch,
         on_alert: &mut impl FnMut(&Alert<'_>),
     ) -> Inspection {
-        let subject = Subject {
-            flow: &packet.flow,
-            packet: Some(packet),
-            stream: None,
-            again: true,
-        };
+        let subject = Subject::of_packet(packet, true);
         let mut state = StreamState::default();
         self.inspect(&subject, &mut state, bits, scratch, on_alert)
     }
@@ -156,12 +161,7 @@ impl RuleSet {
             last: false,
             ..*bytes
         };
-        let subject = Subject {
-            flow,
-            packet: None,
-            stream: Some(bytes),
-            again: true,
-        };
+        let subject = Subject::of_stream(flow, bytes, true);
         let automaton = std::mem::take(&mut state.automaton);
         let inspection = self.inspect(&subject, state, bits, scratch, on_alert);
         // That of all bytes of the stream, of which the window may have the last ones only.

@@ -21,7 +21,7 @@ pub enum ListKind {
     Modify,
 }
 
-/// What an entry of a list names.
+/// Rules that an entry of a list selects.
 #[derive(Debug, Clone)]
 enum Matcher {
     /// `2019401`, `1:2019401`, `2019401-2019410`: generator, first and last sid.
@@ -44,7 +44,7 @@ struct Entry {
     place: (String, usize),
     /// One of these must fit.
     any: Vec<Matcher>,
-    /// What to replace, and by what; of [`ListKind::Modify`] only.
+    /// Expression and its replacement; of [`ListKind::Modify`] only.
     change: Option<(Regex, String)>,
 }
 
@@ -57,13 +57,13 @@ pub struct RuleLists {
 /// How many rules lists have changed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Applied {
-    /// Left out.
+    /// Rules that were left out.
     pub disabled: usize,
-    /// Taken although commented out.
+    /// Rules that were taken although commented out.
     pub enabled: usize,
-    /// Whose action has become `drop`.
+    /// Rules whose action became `drop`.
     pub dropped: usize,
-    /// Whose text was changed.
+    /// Rules whose text was changed.
     pub modified: usize,
 }
 

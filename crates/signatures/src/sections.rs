@@ -13,7 +13,7 @@ use crate::raw_option::RawOption;
 use crate::rule::is_beyond_contents;
 use crate::transform::{MOST_CHANGES, Transform};
 
-/// What a condition looks at.
+/// Buffer that a condition looks at, with its changes.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 struct Looked {
     /// `None` is the payload or the stream.

@@ -154,7 +154,7 @@ pub(crate) struct Variant {
     pub(crate) phases: [bool; 2],
 }
 
-/// What rules look at in a message: the place of a [`Variant`] in its rule set.
+/// Place of a [`Variant`] in its rule set.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Changes(u32);
 

@@ -16,7 +16,7 @@ pub const ICMPV6: u8 = 58;
 /// Protocol number of SCTP.
 pub const SCTP: u8 = 132;
 
-/// What a flow speaks, as far as the parsers of application protocols know.
+/// Application protocol of a flow, as far as the parsers know it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Application {
     /// Too little was seen, or nobody looks.
@@ -46,7 +46,7 @@ pub struct FlowContext {
     /// TCP: the handshake was complete before this packet (or the flow was picked up without one, where that
     /// is allowed). Other protocols: both sides have sent something, this packet included.
     pub established: bool,
-    /// What the flow speaks.
+    /// Application protocol of the flow.
     pub application: Application,
 }
 
@@ -109,7 +109,7 @@ pub struct PacketView<'a> {
     /// The header of TCP with its options, of UDP, or of ICMP (that of ICMPv6 with all that follows it);
     /// empty for other protocols and later fragments.
     pub transport_header: &'a [u8],
-    /// What is odd about its headers.
+    /// Anomalies of its headers.
     pub events: DecodeEvents,
     /// TCP header fields; present for TCP.
     pub tcp: Option<TcpFields>,

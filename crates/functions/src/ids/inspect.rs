@@ -87,7 +87,7 @@ impl<'i, 'f, 'c> Inspection<'i, 'f, 'c> {
             inspected = self.segment(side, segment, &view, established);
         }
         if !inspected {
-            self.alone(&view);
+            self.alone(&view, false);
         }
         // A fragment's message has its end elsewhere, and nothing is no message.
         if view.flow.protocol == view::UDP
@@ -100,13 +100,13 @@ impl<'i, 'f, 'c> Inspection<'i, 'f, 'c> {
         if self.ids.asks && view.flow.application == Application::Undecided {
             self.decided(side, &mut view);
             if view.first_decided {
-                self.alone_again(&view);
+                self.alone(&view, true);
             }
         }
         self.blocked
     }
 
-    /// Tells the rules what the flow speaks.
+    /// Writes the application protocol of the flow into the view of its packet.
     fn decided(&mut self, side: usize, view: &mut PacketView<'_>) {
         let mut progress = self.flow.state.progress;
         view.flow.application = progress.application();
@@ -130,34 +130,26 @@ impl<'i, 'f, 'c> Inspection<'i, 'f, 'c> {
         }
     }
 
-    /// The packet for itself.
-    fn alone(&mut self, view: &PacketView<'_>) {
+    /// Tries the rules on the packet alone; those on application protocols only where the others have seen it
+    /// (`again`).
+    fn alone(&mut self, view: &PacketView<'_>, again: bool) {
         // Most packets change no bit: the state is marked changed only by one
         // that does.
         let mut bits = self.flow.state.bits;
         let (rules, found) = (&mut self.space.rules, &mut self.space.found);
-        self.ids
-            .rules
-            .inspect_packet(view, &mut bits, rules, &mut |alert| found.note(alert));
-        if bits != self.flow.state.bits {
-            self.flow.state.bits = bits;
-        }
-        self.tell(&view.flow);
-    }
-
-    /// The packet that has decided what the flow speaks, for the rules that ask.
-    fn alone_again(&mut self, view: &PacketView<'_>) {
-        let mut bits = self.flow.state.bits;
-        let (rules, found) = (&mut self.space.rules, &mut self.space.found);
         let set = &self.ids.rules;
-        set.inspect_packet_again(view, &mut bits, rules, &mut |alert| found.note(alert));
+        let mut note = |alert: &Alert<'_>| found.note(alert);
+        match again {
+            false => set.inspect_packet(view, &mut bits, rules, &mut note),
+            true => set.inspect_packet_again(view, &mut bits, rules, &mut note),
+        };
         if bits != self.flow.state.bits {
             self.flow.state.bits = bits;
         }
         self.tell(&view.flow);
     }
 
-    /// What the window of a side has, for the rules that ask what the flow speaks, when it is known.
+    /// Tries the rules on application protocols on the window of a side, once the protocol is known.
     pub(super) fn look_again(&mut self, side: usize, about: &FlowContext) {
         let about = &self.speaking(about);
         let Some((state, window)) = self.flow.parts(WINDOWS + side, self.cx) else {
@@ -334,10 +326,17 @@ impl<'i, 'f, 'c> Inspection<'i, 'f, 'c> {
         view: Option<&PacketView<'_>>,
     ) {
         let about = &self.speaking(about);
-        let view = view.map(|view| PacketView {
-            flow: *about,
-            ..*view
-        });
+        let spoken;
+        let view = match view {
+            Some(view) if self.ids.asks => {
+                spoken = PacketView {
+                    flow: *about,
+                    ..*view
+                };
+                Some(&spoken)
+            }
+            view => view,
+        };
         let Some((state, window)) = self.flow.parts(WINDOWS + side, self.cx) else {
             return;
         };
@@ -355,7 +354,7 @@ impl<'i, 'f, 'c> Inspection<'i, 'f, 'c> {
         let (rules, found) = (&mut self.space.rules, &mut self.space.found);
         let mut note = |alert: &Alert<'_>| found.note(alert);
         let set = &self.ids.rules;
-        match &view {
+        match view {
             Some(view) => set.inspect_segment(view, matching, &new, bits, rules, &mut note),
             None => set.inspect_stream(about, matching, &new, bits, rules, &mut note),
         };

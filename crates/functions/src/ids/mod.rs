@@ -58,7 +58,7 @@ impl Ids {
         self.asks || self.messages != AppProtocols::NONE
     }
 
-    /// What a packet's headers tell, where a rule asks.
+    /// Anomalies of a packet's headers; none where no rule names any.
     #[inline]
     fn decode_events(&self, packet: &Packet<'_>) -> DecodeEvents {
         match self.decodes {

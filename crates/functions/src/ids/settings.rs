@@ -221,7 +221,7 @@ impl Settings {
     }
 }
 
-/// What texts of rules are read with.
+/// Variables, lists and options for reading texts of rules.
 struct Reading {
     variables: Variables,
     lists: RuleLists,

@@ -190,7 +190,7 @@ impl Progress {
         self.facts |= fact::UNPARSED;
     }
 
-    /// What the flow speaks.
+    /// Application protocol of the flow.
     #[inline]
     pub(super) fn application(self) -> Application {
         match self.facts >> fact::APPLICATION & fact::APPLICATION_MASK {

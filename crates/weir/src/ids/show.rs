@@ -61,7 +61,7 @@ pub(super) fn text(loaded: &Loaded, all: bool) -> String {
     text
 }
 
-/// What lists have changed; empty where they have changed nothing.
+/// Counts of rules that lists changed; empty where there are none.
 fn lists(applied: Applied) -> String {
     let counts = [
         (applied.disabled, "disabled"),
