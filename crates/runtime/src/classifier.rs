@@ -231,7 +231,9 @@ impl Classifier {
     /// Makes a flow known that the unit's owner opened by itself: it began
     /// anew with the packet that ended it, or with one that was on its way
     /// when its end was let out. Where a unit is one flow the key is one more name
-    /// of it. True where the unit has the flow then.
+    /// of it; where it has several and another unit has the key, packets go on to that
+    /// one, and the flow has the names that it asks for. True where the unit has the
+    /// flow then.
     pub fn add_flow(&mut self, unit: u64, key: &FlowKey) -> bool {
         let names = self.names.as_mut();
         names.is_some_and(|names| names.add_flow(unit, key))

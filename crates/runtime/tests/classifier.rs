@@ -471,11 +471,40 @@ fn a_flow_that_only_its_owner_knows_comes_with_its_alias_or_by_itself() {
     assert!(rig.classifier.add_flow(unit, &late));
     assert_eq!(rig.udp(SERVER, "10.0.0.1:1002"), unit);
     let other = rig.udp(STRANGER, SERVER);
-    assert!(!rig.classifier.add_flow(other, &late));
+    // Another unit's flow of this key is found by the names that it asks for.
+    let name = key(PUBLIC, OTHER);
+    assert!(rig.classifier.add_alias(other, &late, &alias(name, false)));
+    assert_eq!(rig.classifier.unit_of(&late), Some(unit));
+    assert_eq!(rig.classifier.unit_of(&name), Some(other));
+}
+
+/// Found by seed 21667791377: a server's packet took a client's key for another unit; the
+/// client's flow ended and began anew, and its output left without a name.
+#[test]
+fn a_flow_whose_key_another_unit_has_gets_names() {
+    let mut rig = rig(&stage::<Probe<1>>(small(8)));
+    let unit = rig.udp(CLIENT, SERVER);
+    let other = rig.udp(STRANGER, SERVER);
+    let (flow, theirs, name) = (key(CLIENT, SERVER), key(STRANGER, SERVER), key(PUBLIC, SERVER));
+    let mut freed = Vec::new();
     assert!(
-        !rig.classifier
-            .add_alias(other, &late, &alias(key(PUBLIC, OTHER), false))
+        rig.classifier
+            .add_alias(other, &theirs, &alias(flow, false))
     );
+    rig.classifier.end_flow(unit, &flow, &mut freed);
+    for again in 0..2 {
+        assert!(rig.classifier.add_flow(unit, &flow), "{again}");
+    }
+    assert!(rig.classifier.add_alias(unit, &flow, &alias(name, false)));
+    assert_eq!(rig.udp(SERVER, PUBLIC), unit);
+    assert_eq!(rig.udp(CLIENT, SERVER), other, "the alias goes before");
+    rig.classifier.end_flow(unit, &flow, &mut freed);
+    assert_eq!(freed, [name]);
+    // Nor does it take a flow's key from another unit.
+    assert!(rig.classifier.add_flow(unit, &theirs));
+    assert_eq!(rig.udp(STRANGER, SERVER), other);
+    rig.classifier.remove_unit(unit, &mut freed);
+    assert_eq!(rig.classifier.unit_of(&theirs), Some(other));
 }
 
 /// A host's flow ends while the server's next packet is on its way, which begins

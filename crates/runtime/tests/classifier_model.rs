@@ -129,7 +129,7 @@ struct Model {
     units: BTreeMap<u64, Option<FlowKey>>,
     /// Flows that their keys lead to.
     flows: BTreeMap<FlowKey, Flow>,
-    /// Flows whose key an alias took, by unit and key.
+    /// Flows whose key an alias or another unit has, by unit and key.
     hidden: BTreeMap<(u64, FlowKey), Flow>,
     aliases: BTreeMap<FlowKey, Alias>,
     lives: BTreeSet<u64>,
@@ -273,15 +273,17 @@ impl Model {
     }
 
     fn add_flow(&mut self, unit: u64, key: &FlowKey) -> bool {
-        if let Some(flow) = self.flows.get(key) {
-            return flow.unit == unit;
-        }
-        let alias = self.aliases.get(key).map(|alias| alias.unit);
-        if alias.is_some() && (alias != Some(unit) || !self.wide || self.has_flow(unit, key)) {
-            return alias == Some(unit);
-        }
+        let of_flow = self.flows.get(key).map(|flow| flow.unit);
+        let of_alias = self.aliases.get(key).map(|alias| alias.unit);
+        let holder = of_flow.or(of_alias);
         if !self.wide {
-            return self.name_only_flow(unit, key);
+            return match holder {
+                Some(holder) => holder == unit,
+                None => self.name_only_flow(unit, key),
+            };
+        }
+        if self.has_flow(unit, key) {
+            return true;
         }
         if self.flow_count() == MAX as usize {
             return false;
@@ -290,7 +292,7 @@ impl Model {
             unit,
             client_is_b: false,
         };
-        match alias {
+        match holder {
             Some(_) => drop(self.hidden.insert((unit, *key), flow)),
             None => self.show(*key, flow),
         }

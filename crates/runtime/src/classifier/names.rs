@@ -30,7 +30,7 @@ pub(super) struct Name {
 
 const _: () = assert!(size_of::<Name>() == 64, "a name is one cache line");
 
-/// Of a flow: another unit's alias has its key; no packet comes to it.
+/// Of a flow: an alias or another unit has its key; no packet comes by it.
 const HIDDEN: u32 = 1;
 /// Of an alias: any packet to it opens a flow of the unit.
 const OPEN: u32 = 2;
@@ -434,9 +434,13 @@ impl Names {
         }
         let hash = self.hash(key);
         match self.find(key, hash) {
-            Some(found) if self.names[found as usize].unit != unit => false,
-            // Packets go by the alias, and names that the flow asks for end with it.
-            Some(found) if self.wide.is_some() && self.is_alias(found) => {
+            Some(found) => {
+                let is_own = self.names[found as usize].unit == unit;
+                if self.wide.is_none() || (is_own && !self.is_alias(found)) {
+                    return is_own;
+                }
+                // Packets go by that name, which may be another unit's. The flow is
+                // hidden, and the names that it asks for end with it.
                 if self.hidden_in(unit, key).is_none() {
                     let Some(flow) = self.flows.take() else {
                         return false;
@@ -445,7 +449,6 @@ impl Names {
                 }
                 true
             }
-            Some(_) => true,
             None if self.wide.is_some() => self.open_in(key, hash, unit).is_ok(),
             // A claim may have had the flow under another of its names.
             None => {
