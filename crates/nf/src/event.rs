@@ -10,6 +10,7 @@ use std::net::IpAddr;
 use weir_packet::{Direction, FlowKey, Time};
 
 use crate::host::BURST;
+use crate::limit::{EventLimit, MARK};
 
 /// The lines of one runtime that the driver has not taken yet.
 #[derive(Debug)]
@@ -166,6 +167,7 @@ impl EventLog {
             cause,
             depth: 1,
             first: true,
+            time,
             log: self,
         };
         event.raw(b"{");
@@ -198,6 +200,7 @@ pub struct Event<'a> {
     depth: u8,
     /// Place in the burst of the packet that caused it.
     cause: u8,
+    time: Time,
     /// Not even counted.
     muted: bool,
 }
@@ -325,6 +328,26 @@ impl Event<'_> {
     pub fn address(&mut self, name: &str, value: IpAddr) -> &mut Self {
         self.name(name);
         self.print(format_args!("\"{value}\""));
+        self
+    }
+
+    /// Of all events of the run with this `key` only so many are written. The key prints
+    /// no quote, backslash or control character; it begins with what tells these events
+    /// from those of other functions.
+    pub fn limit(&mut self, limit: EventLimit, key: impl core::fmt::Display) -> &mut Self {
+        let before = self.log.text.len();
+        self.print(format_args!(
+            "{}{limit} {} {key}\",",
+            MARK.trim_start_matches('{'),
+            self.time.0 / 1_000
+        ));
+        let added = self.log.text.len() - before;
+        if !self.full
+            && let Some(behind) = self.log.text.get_mut(self.start + 1..)
+        {
+            // Its first field, where the limiter looks.
+            behind.rotate_right(added);
+        }
         self
     }
 

@@ -17,6 +17,7 @@ mod flow_info;
 mod function;
 pub mod host;
 mod lease;
+mod limit;
 mod phase;
 mod set_up;
 mod shown;
@@ -35,6 +36,7 @@ pub use function::{
     Verdict,
 };
 pub use lease::{Leases, PoolId, PoolSpec, PortLease, PortSpace, Want};
+pub use limit::{EventLimit, EventLimiter, LimitKind};
 pub use phase::{Phase, tcp_seen};
 pub use set_up::{NoSources, SetUp, SettingsError, Sources};
 pub use shown::{Shown, ShownField, ShownValue};

@@ -485,7 +485,11 @@ fn a_flow_whose_key_another_unit_has_gets_names() {
     let mut rig = rig(&stage::<Probe<1>>(small(8)));
     let unit = rig.udp(CLIENT, SERVER);
     let other = rig.udp(STRANGER, SERVER);
-    let (flow, theirs, name) = (key(CLIENT, SERVER), key(STRANGER, SERVER), key(PUBLIC, SERVER));
+    let (flow, theirs, name) = (
+        key(CLIENT, SERVER),
+        key(STRANGER, SERVER),
+        key(PUBLIC, SERVER),
+    );
     let mut freed = Vec::new();
     assert!(
         rig.classifier

@@ -117,6 +117,8 @@ mod sets;
 mod short;
 mod source;
 mod state;
+mod threshold;
+mod threshold_file;
 mod transform;
 mod unfiltered;
 mod variables;
@@ -145,6 +147,8 @@ pub use rule::{
 pub use ruleset::{CompileError, CompileOptions, RuleSet};
 pub use scratch::{Scratch, ScratchCounters};
 pub use state::{FlowBits, MAX_FLOWBITS, StreamState};
+pub use threshold::{Threshold, ThresholdKind, Track};
+pub use threshold_file::{Suppression, ThresholdLists};
 pub use transform::Transform;
 pub use variables::Variables;
 pub use view::{Application, FlowContext, IcmpFields, PacketView, StreamBytes, TcpFields};

@@ -13,11 +13,12 @@ use crate::pcre;
 use crate::raw_option::RawOption;
 use crate::rule::{Direction, FlowCondition, FlowbitKind, FlowbitOperation, Rule, Target};
 use crate::sections::Sections;
+use crate::threshold;
 use crate::transform::Transform;
 use crate::view::{TCP, UDP};
 
 /// The keywords that [`build`] knows.
-const SUPPORTED: [&str; 61] = [
+const SUPPORTED: [&str; 63] = [
     "msg",
     "sid",
     "rev",
@@ -27,6 +28,8 @@ const SUPPORTED: [&str; 61] = [
     "reference",
     "metadata",
     "target",
+    "threshold",
+    "detection_filter",
     "flow",
     "flowbits",
     "noalert",
@@ -195,6 +198,7 @@ fn without_options(text: &str, header: Header, line: usize) -> Rule {
         references: Vec::new(),
         metadata: Vec::new(),
         target: None,
+        threshold: None,
         flow: FlowCondition::default(),
         flowbits: Vec::new(),
         noalert: false,
@@ -240,6 +244,13 @@ impl Builder<'_> {
                     .filter(|part| !part.is_empty()),
             ),
             "target" => rule.target = Some(parse_target(written, option)?),
+            "threshold" | "detection_filter" => {
+                let threshold = threshold::parse_option(text, option)?;
+                if rule.threshold.replace(threshold).is_some() {
+                    let message = "a rule has one `threshold` or `detection_filter`, not both";
+                    return Err(Fault::new(option.name, message).help("remove one of them"));
+                }
+            }
             "flow" => rule.flow = parse_flow(text, option.value)?,
             "flowbits" => match parse_flowbits(text, option.value)? {
                 Some(operation) => rule.flowbits.push(operation),
@@ -359,7 +370,17 @@ fn parse_target(written: &str, option: &RawOption) -> Result<Target, Fault> {
 fn is_single(keyword: &str) -> bool {
     matches!(
         keyword,
-        "msg" | "sid" | "rev" | "gid" | "classtype" | "priority" | "target" | "flow" | "dsize"
+        "msg"
+            | "sid"
+            | "rev"
+            | "gid"
+            | "classtype"
+            | "priority"
+            | "target"
+            | "threshold"
+            | "detection_filter"
+            | "flow"
+            | "dsize"
     )
 }
 

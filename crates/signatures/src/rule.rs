@@ -9,6 +9,7 @@ use crate::content::Content;
 use crate::events::{AppEvent, DecodeEvent};
 use crate::numbers::NumberTest;
 use crate::ranges::{AddressSet, PortSet};
+use crate::threshold::Threshold;
 
 /// Actions of rules, in the order in which Suricata evaluates them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -228,6 +229,8 @@ pub struct Rule {
     pub metadata: Vec<String>,
     /// `target`.
     pub target: Option<Target>,
+    /// How many of its matches are reported (`threshold`, `detection_filter`); all without it.
+    pub threshold: Option<Threshold>,
     /// `flow`.
     pub flow: FlowCondition,
     /// `flowbits`, in the order of the rule.

@@ -73,6 +73,25 @@ fn what_does_not_load_is_counted_by_reason_with_the_first_place() {
 }
 
 #[test]
+fn thresholds_name_rules_that_are_there() {
+    let folder = Folder::new();
+    let file = folder.write("good.rules", GOOD);
+    let of_file = "suppress gen_id 1, sig_id 1\nsuppress gen_id 1, sig_id 99\n";
+    let thresholds = folder.write("threshold.config", of_file);
+    let args = ["ids", "check", &file, "--thresholds", &thresholds];
+    let ran = run(args);
+    assert_eq!(ran.code, 0, "{ran:?}");
+    assert!(ran.out.contains("not there: 1:99\n"), "{}", ran.out);
+    let json = run([&args[..], &["--output", "json"]].concat()).json();
+    assert_eq!(number(&json, "/unknown_rules/0/sid"), 99, "{json:#}");
+    let thresholds = folder.write("threshold.config", "\n  suppres gen_id 1, sig_id 1\n");
+    let ran = run(["ids", "check", &file, "--thresholds", &thresholds]);
+    assert_eq!(ran.code, 3, "{ran:?}");
+    let place = format!("{thresholds}:2:3: error: unknown entry `suppres`");
+    assert!(ran.err.contains(&place), "{}", ran.err);
+}
+
+#[test]
 fn patterns_are_expanded_and_one_that_nothing_fits_is_named() {
     let folder = Folder::new();
     let first = folder.write("one.rules", GOOD);

@@ -11,8 +11,10 @@ weir_nf::labels! {
 weir_nf::labels! {
     /// Counters.
     pub(super) enum Count: Counter<Packets> {
-        /// Alerts that were recorded.
+        /// Alerts that were found; those that thresholds keep back are counted where events leave.
         Alerts = "alerts": Counter<Times>,
+        /// Alerts that a `suppress` of a threshold file keeps back.
+        Suppressed = "suppressed": Counter<Times>,
         /// Alerts that found no room to be recorded.
         AlertsLost = "alerts_lost": Counter<Times>,
         /// Bytes of streams that were not seen.

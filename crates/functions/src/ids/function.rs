@@ -34,8 +34,8 @@ pcre, isdataat, byte_test, byte_jump, byte_extract, byte_math; ipv4.hdr and the 
 flow, flowbits, dsize, flags, seq, ack, window, ttl, id, ipopts, ip_proto, itype, icode, icmp_id, \
 icmp_seq, tcp.mss, icmpv6.mtu, decode-event; app-layer-protocol, app-layer-event, dns.opcode and other numbers; \
 dotprefix, to_lowercase and other changes of buffers; msg, sid, gid, rev, classtype, priority, reference, \
-metadata, target. Protocols: ip, tcp, tcp-pkt, tcp-stream, udp, icmp, icmpv6, sctp, pkthdr, http, dns, tls, \
-ssh, smtp, ftp. Others (threshold, lua, ...) are errors, or \
+metadata, target, threshold, detection_filter. Protocols: ip, tcp, tcp-pkt, tcp-stream, udp, icmp, icmpv6, sctp, pkthdr, http, dns, tls, \
+ssh, smtp, ftp. Others (lua, dataset, ...) are errors, or \
 left out with `unsupported: skip`.\n\n\
 Rules look into messages of HTTP/1, DNS, TLS, SSH, SMTP and FTP, found by content on any port: http.* \
 and the modifiers of Snort (http_uri, uricontent, urilen, ...), file.data (decompressed), dns.query, \
@@ -48,8 +48,9 @@ cut into segments, and the number of alerts does not depend on it. Of bytes that
 copy counts. Rules look at packets where they ask for it (dsize, flags, tcp-pkt, ...) and where a \
 connection's handshake was not seen, unless `midstream` is set. Bytes are inspected when they arrive, \
 before they leave: there is no inline mode to choose.\n\n\
-Limits: a datagram's fragments are inspected one by one; checksums are not verified; `threshold` is not \
-supported; a `pass` rule passes the packet at hand, not the flow; `reject` \
+Thresholds (`threshold`, `detection_filter`, `threshold-files`) count the alerts of a whole run, whichever runtimes \
+find them, where events are written; a rule whose threshold waits for other matches (all but `type limit`) drops nothing.\n\n\
+Limits: a datagram's fragments are inspected one by one; checksums are not verified; a `pass` rule passes the packet at hand, not the flow; `reject` \
 sends no reset.",
         needs: Needs::Flow,
         reads: Parts::NETWORK.and(Parts::TRANSPORT).and(Parts::PAYLOAD),

@@ -1,7 +1,7 @@
 //! Lists of rules to leave out, to take, to let drop and to change, out of the settings.
 
 use weir_nf::prelude::*;
-use weir_signatures::{ListKind, RuleLists};
+use weir_signatures::{ListKind, RuleLists, ThresholdLists, Variables};
 
 use super::told::told;
 
@@ -21,6 +21,22 @@ pub(super) fn read(
             let added = lists.add(*kind, name, &text);
             added.map_err(|errors| told(&path, name, &errors))?;
         }
+    }
+    Ok(lists)
+}
+
+/// Reads all files of thresholds.
+pub(super) fn thresholds(
+    names: &[String],
+    variables: &Variables,
+    set_up: &mut SetUp<'_>,
+) -> Result<ThresholdLists, SettingsError> {
+    let mut lists = ThresholdLists::default();
+    for (number, name) in names.iter().enumerate() {
+        let path = format!("threshold-files[{number}]");
+        let text = set_up.text(&path, name)?;
+        let added = lists.add(&text, variables);
+        added.map_err(|errors| told(&path, name, &errors))?;
     }
     Ok(lists)
 }

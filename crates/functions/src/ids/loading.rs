@@ -1,12 +1,12 @@
 //! Rules of files, read as the function reads them: those that load, and what
 //! keeps the others. For tools that check rule files.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use weir_nf::prelude::SettingsError;
 use weir_signatures::{
     Applied, Classifications, CompileOptions, ListKind, RuleError, RuleLists, RuleSet, SkipReason,
-    Skipped, Variables, parse_rules_lossy,
+    Skipped, ThresholdLists, Variables, parse_rules_lossy,
 };
 
 use super::collect::{Collected, Replaced};
@@ -56,6 +56,7 @@ pub struct File {
 pub struct Loading {
     variables: Variables,
     lists: RuleLists,
+    thresholds: ThresholdLists,
     collected: Collected,
     classtypes: Vec<(String, String)>,
     loaded: Loaded,
@@ -72,6 +73,8 @@ pub struct Loaded {
     pub replaced: Vec<Replaced>,
     /// Class type that is not known → rules that name it, place of the first one.
     pub classtypes: BTreeMap<String, (usize, String)>,
+    /// Rules that thresholds name and that are not there: gid and sid.
+    pub unnamed: BTreeSet<(u32, u32)>,
     /// Rules that lists have changed.
     pub lists: Applied,
     /// Why the rules can't be used together, although each can be read.
@@ -181,6 +184,7 @@ impl Loading {
         Ok(Loading {
             variables: variables(vars)?,
             lists: RuleLists::default(),
+            thresholds: ThresholdLists::default(),
             collected: Collected::default(),
             classtypes: Vec::new(),
             loaded: Loaded::default(),
@@ -195,6 +199,16 @@ impl Loading {
     pub fn list(&mut self, kind: ListKind, name: &str, text: &str) -> Result<(), SettingsError> {
         let added = self.lists.add(kind, name, text);
         added.map_err(|errors| told("lists", name, &errors))
+    }
+
+    /// Adds a file of thresholds and suppressions.
+    ///
+    /// # Errors
+    ///
+    /// The lines that are no entries.
+    pub fn thresholds(&mut self, name: &str, text: &str) -> Result<(), SettingsError> {
+        let added = self.thresholds.add(text, &self.variables);
+        added.map_err(|errors| told("thresholds", name, &errors))
     }
 
     /// Reads the rules of a file.
@@ -283,6 +297,10 @@ impl Loading {
                 known.or_insert((0, place)).0 += 1;
             }
         }
+        let rules = self.collected.rules().iter();
+        let known: BTreeSet<(u32, u32)> = rules.map(|rule| (rule.gid, rule.sid)).collect();
+        let named = self.thresholds.named();
+        self.loaded.unnamed = named.filter(|named| !known.contains(named)).collect();
         let options = CompileOptions {
             classifications,
             ..CompileOptions::default()

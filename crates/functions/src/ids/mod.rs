@@ -14,6 +14,8 @@ mod settings;
 mod state;
 #[cfg(test)]
 mod tests;
+#[cfg(test)]
+mod threshold_tests;
 mod told;
 mod view;
 

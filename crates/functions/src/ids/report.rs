@@ -3,8 +3,10 @@
 use std::collections::BTreeMap;
 
 use weir_nf::prelude::*;
+use weir_nf::{Event, EventLimit, LimitKind};
 use weir_signatures::{
-    Alert, Classifications, DEFAULT_PRIORITY, FlowContext, Rule, Scratch, ScratchCounters, view,
+    Alert, Classifications, DEFAULT_PRIORITY, FlowContext, Rule, Scratch, ScratchCounters,
+    Suppression, Threshold, ThresholdKind, ThresholdLists, Track, view,
 };
 
 use super::counts::Count;
@@ -69,6 +71,8 @@ struct Shown {
     priority: u8,
     /// Matches are dropped.
     blocks: bool,
+    threshold: Option<Threshold>,
+    suppressed: Vec<Suppression>,
 }
 
 /// The rules by (gid, sid).
@@ -80,9 +84,11 @@ impl Catalogue {
     pub(super) fn new<'r>(
         rules: impl Iterator<Item = &'r Rule>,
         classifications: &Classifications,
+        thresholds: &ThresholdLists,
         blocks: impl Fn(&Rule) -> bool,
     ) -> Catalogue {
         let shown = |rule: &Rule| {
+            let threshold = thresholds.threshold(rule.gid, rule.sid, rule.threshold);
             let class = rule.classtype.as_deref();
             let known = class.and_then(|name| classifications.get(name));
             Shown {
@@ -97,11 +103,69 @@ impl Catalogue {
                     .priority
                     .or(known.map(|known| known.priority))
                     .unwrap_or(DEFAULT_PRIORITY),
-                blocks: blocks(rule),
+                // Where others have matched is not known here.
+                blocks: blocks(rule) && !threshold.is_some_and(|t| t.awaits_others()),
+                threshold,
+                suppressed: thresholds.suppressions(rule.gid, rule.sid),
             }
         };
         Catalogue(rules.map(|r| ((r.gid, r.sid), shown(r))).collect())
     }
+
+    /// True where there is such a rule.
+    pub(super) fn has(&self, gid: u32, sid: u32) -> bool {
+        self.0.contains_key(&(gid, sid))
+    }
+
+    /// Rules that only report since they have a threshold; `blocks` says which would drop.
+    pub(super) fn told_only<'r>(
+        &self,
+        rules: impl Iterator<Item = &'r Rule>,
+        blocks: impl Fn(&Rule) -> bool,
+    ) -> usize {
+        let is_told = |rule: &&Rule| {
+            let shown = self.0.get(&(rule.gid, rule.sid));
+            blocks(rule) && shown.is_some_and(|shown| !shown.blocks)
+        };
+        rules.filter(is_told).count()
+    }
+}
+
+/// Writes of how many reports this is one.
+fn limit(
+    event: &mut Event<'_>,
+    threshold: &Threshold,
+    (gid, sid): (u32, u32),
+    flow: &FlowContext,
+    id: Option<u64>,
+) {
+    let limit = EventLimit {
+        kind: match threshold.kind {
+            ThresholdKind::Limit => LimitKind::First,
+            ThresholdKind::Threshold => LimitKind::Each,
+            ThresholdKind::Both => LimitKind::Once,
+            ThresholdKind::DetectionFilter => LimitKind::Behind,
+        },
+        count: threshold.count,
+        seconds: threshold.seconds,
+    };
+    let mut ends = threshold.track.addresses(flow.source, flow.destination);
+    let mut flow_id = None;
+    if threshold.track == Track::Flow {
+        match id {
+            Some(id) => flow_id = Some(id),
+            // A packet without a flow.
+            None => ends = Track::Both.addresses(flow.source, flow.destination),
+        }
+    }
+    match (ends, flow_id) {
+        (_, Some(id)) => event.limit(limit, format_args!("ids {gid}:{sid} flow {id}")),
+        ([None, _], None) => event.limit(limit, format_args!("ids {gid}:{sid}")),
+        ([Some(one), None], None) => event.limit(limit, format_args!("ids {gid}:{sid} {one}")),
+        ([Some(one), Some(other)], None) => {
+            event.limit(limit, format_args!("ids {gid}:{sid} {one} {other}"))
+        }
+    };
 }
 
 /// Records the alerts that were found and gives whether one of them blocks.
@@ -124,7 +188,15 @@ pub(super) fn tell(
             continue;
         };
         blocked |= rule.blocks;
+        let mut suppressed = rule.suppressed.iter();
+        if suppressed.any(|one| one.covers(flow.source, flow.destination)) {
+            cx.count(Count::Suppressed, 1);
+            continue;
+        }
         let mut event = cx.packet_event("alert");
+        if let Some(threshold) = &rule.threshold {
+            limit(&mut event, threshold, (gid, sid), flow, id);
+        }
         if let Some(id) = id {
             event.number("flow_id", id);
         }

@@ -39,6 +39,8 @@ pub struct Settings {
     pub drop_files: Vec<String>,
     /// Names of lists of rules whose text is changed, as `modify.conf`.
     pub modify_files: Vec<String>,
+    /// Names of files of thresholds and suppressions, as Suricata's `threshold.config`.
+    pub threshold_files: Vec<String>,
     /// Name of a `classification.config`: descriptions and priorities of class
     /// types. Without it those that rule sets commonly rely on are used.
     pub classification_file: Option<String>,
@@ -72,6 +74,7 @@ impl Default for Settings {
             enable_files: Vec::new(),
             drop_files: Vec::new(),
             modify_files: Vec::new(),
+            threshold_files: Vec::new(),
             classification_file: None,
             vars: BTreeMap::new(),
             unsupported: OnUnsupported::Refuse,
@@ -197,9 +200,24 @@ impl Settings {
                     .map_err(|error| told("classification-file", name, &[error]))?
             }
         };
-        let catalogue = Catalogue::new(all.rules().iter(), &classifications, |rule| {
-            self.action.blocks(rule)
-        });
+        let thresholds = lists::thresholds(&self.threshold_files, &reading.variables, set_up)?;
+        let blocks = |rule: &Rule| self.action.blocks(rule);
+        let rules = all.rules();
+        let catalogue = Catalogue::new(rules.iter(), &classifications, &thresholds, blocks);
+        for (gid, sid) in thresholds.named() {
+            if !catalogue.has(gid, sid) {
+                set_up.warn(format!(
+                    "threshold-files: there is no rule with gid {gid} and sid {sid}"
+                ));
+            }
+        }
+        let told_only = catalogue.told_only(rules.iter(), blocks);
+        if told_only > 0 {
+            set_up.warn(format!(
+                "{told_only} rules that would drop only report: their `threshold` or `detection_filter` \
+                 counts matches of other flows (`type limit` drops)"
+            ));
+        }
         let options = CompileOptions {
             classifications,
             ..CompileOptions::default()

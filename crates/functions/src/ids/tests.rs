@@ -9,7 +9,7 @@ use weir_runtime::harness::{Craft, Harness};
 const CLIENT: &str = "10.0.0.1:40000";
 const SERVER: &str = "192.0.2.1:80";
 
-struct Files(&'static [(&'static str, &'static str)]);
+pub(super) struct Files(pub(super) &'static [(&'static str, &'static str)]);
 
 impl Sources for Files {
     fn text(&mut self, name: &str) -> Result<String, String> {
@@ -20,18 +20,21 @@ impl Sources for Files {
     }
 }
 
-fn with(rules: &str) -> Settings {
+pub(super) fn with(rules: &str) -> Settings {
     Settings {
         rules: rules.to_owned(),
         ..Settings::default()
     }
 }
 
-fn ids(settings: Settings) -> Harness {
+pub(super) fn ids(settings: Settings) -> Harness {
     Harness::of::<Ids>(settings)
 }
 
-fn refused(settings: Settings, files: &'static [(&'static str, &'static str)]) -> SettingsError {
+pub(super) fn refused(
+    settings: Settings,
+    files: &'static [(&'static str, &'static str)],
+) -> SettingsError {
     match Harness::builder().with_sources::<Ids>(settings, &mut Files(files)) {
         Ok(_) => panic!("the settings were accepted"),
         Err(error) => error,
@@ -39,7 +42,7 @@ fn refused(settings: Settings, files: &'static [(&'static str, &'static str)]) -
 }
 
 /// Signatures of the alerts since the last call.
-fn sids(harness: &mut Harness) -> Vec<u64> {
+pub(super) fn sids(harness: &mut Harness) -> Vec<u64> {
     let events = harness.events();
     let sid = |line: &String| {
         let event: serde_json::Value = serde_json::from_str(line).unwrap();

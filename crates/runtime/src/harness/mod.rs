@@ -44,7 +44,7 @@
 //! ```
 
 use weir_nf::host::{FlowOptions, Node, SharedProcessor, Stage, Target, bind};
-use weir_nf::{NetworkFunction, NoSources, PoolSpec, SetUp, SettingsError, Sources};
+use weir_nf::{EventLimiter, NetworkFunction, NoSources, PoolSpec, SetUp, SettingsError, Sources};
 use weir_packet::{Frame, FrameMeta, FramePool, LinkType, MemoryLayout, Side, Time};
 
 pub use weir_packet::Craft;
@@ -173,6 +173,7 @@ pub struct Harness {
     sequence: u64,
     input: Vec<Frame>,
     output: Vec<Frame>,
+    limiter: EventLimiter,
 }
 
 /// A packet that came out.
@@ -238,6 +239,7 @@ impl Harness {
             sequence: 0,
             input: Vec::new(),
             output: Vec::new(),
+            limiter: EventLimiter::default(),
         }
     }
 
@@ -321,10 +323,12 @@ impl Harness {
             .collect()
     }
 
-    /// Events since the last call, a JSON line each.
+    /// Events since the last call, a JSON line each; those over their limit are left out, as in a run.
     pub fn events(&mut self) -> Vec<String> {
         let log = self.runtime.events();
-        let lines = String::from_utf8_lossy(log.lines())
+        let mut written = Vec::new();
+        self.limiter.pass(log.lines(), &mut written);
+        let lines = String::from_utf8_lossy(&written)
             .lines()
             .map(str::to_owned)
             .collect();

@@ -52,6 +52,9 @@ pub(crate) struct IdsCheck {
     /// Lists of rules whose text is changed, as `modify.conf`
     #[arg(long, value_name = "FILE")]
     pub(crate) modify: Vec<String>,
+    /// Thresholds and suppressions, as `threshold.config`; rules that they name and that are not there are told
+    #[arg(long, value_name = "FILE")]
+    pub(crate) thresholds: Vec<String>,
     /// `classification.config`; class types that it lacks are told
     #[arg(long, value_name = "FILE")]
     pub(crate) classification: Option<String>,

@@ -41,6 +41,10 @@ pub(crate) fn check(args: &IdsCheck) -> Outcome {
             added.map_err(|error| wrong(&error))?;
         }
     }
+    for name in &args.thresholds {
+        let added = loading.thresholds(name, &chains::named_text(name)?);
+        added.map_err(|error| wrong(&error))?;
+    }
     for file in &files {
         let read = loading.file(file, &chains::named_text(file)?);
         read.map_err(|error| wrong(&error))?;

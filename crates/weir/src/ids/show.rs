@@ -52,6 +52,17 @@ pub(super) fn text(loaded: &Loaded, all: bool) -> String {
         text += "\nClass types that are not known, so that rules have the default priority:\n";
         text += &columns(rows.collect());
     }
+    if !loaded.unnamed.is_empty() {
+        let names = loaded
+            .unnamed
+            .iter()
+            .map(|(gid, sid)| format!("{gid}:{sid}"));
+        let names: Vec<String> = names.collect();
+        text += &format!(
+            "\nThresholds name rules that do not load or are not there: {}\n",
+            names.join(", ")
+        );
+    }
     if all && !loaded.refused.is_empty() {
         text.push('\n');
         for rule in &loaded.refused {
@@ -160,6 +171,8 @@ pub(super) fn value(loaded: &Loaded, all: bool) -> Value {
             "modified": loaded.lists.modified,
         },
         "unknown_classtypes": classtypes.collect::<Vec<_>>(),
+        "unknown_rules": loaded.unnamed.iter()
+            .map(|(gid, sid)| json!({"gid": gid, "sid": sid})).collect::<Vec<_>>(),
         "together": loaded.together,
     });
     if all {

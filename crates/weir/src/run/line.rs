@@ -21,11 +21,12 @@ use crate::exit::Failure;
 
 use super::commands::command_channel;
 use super::control_socket::{Control, open_control};
+use super::events_told::EventsTold;
 use super::input::Input;
 use super::onlook::Watched;
 use super::ports::{Outputs, Ports};
 use super::progress::{progress_bar, show_progress};
-use super::summary::Ended;
+use super::summary::{Ended, More};
 
 /// All that packets pass through on the calling thread.
 pub(super) struct Line<C> {
@@ -130,7 +131,10 @@ impl<C: Executor> Line<C> {
     }
 
     fn ended(&self, elapsed: Duration) -> Ended {
+        let told = self.events.iter();
+        let told = told.map(|events| Box::new(EventsTold::of(events, None)) as Box<dyn More>);
         Ended {
+            more: told.collect(),
             inputs: self.input.ports().map(InputPort::counters).collect(),
             outputs: self.outputs.counters(),
             refused: self.dispatcher.refused,

@@ -11,6 +11,7 @@ mod conclude;
 #[cfg_attr(not(feature = "control"), path = "control_absent.rs")]
 mod control_socket;
 mod engine_config;
+mod events_told;
 mod frames;
 mod guard;
 mod input;

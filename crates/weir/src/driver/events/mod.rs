@@ -7,6 +7,7 @@ use std::path::Path;
 use std::time::{Duration, Instant};
 
 use weir_io::live::Hangups;
+use weir_nf::EventLimiter;
 
 use crate::exit::Failure;
 use crate::say::say;
@@ -39,6 +40,8 @@ pub(crate) struct EventFile {
     looked: Instant,
     /// How long a reader that has left no room is waited for.
     patience: Duration,
+    /// Keeps back what functions want written only now and then.
+    limiter: EventLimiter,
     /// Lines that are not written yet.
     waiting: Vec<u8>,
     /// `waiting` begins within a line, whose first part is written.
@@ -89,6 +92,7 @@ impl EventFile {
             hangups: None,
             looked: now,
             patience: Duration::ZERO,
+            limiter: EventLimiter::default(),
             waiting: Vec::with_capacity(GATHERED),
             begun: false,
             lost: 0,
@@ -109,7 +113,7 @@ impl EventFile {
 
     /// Writes whole lines; waits for the reader.
     pub(crate) fn write_lines(&mut self, lines: &[u8]) -> Result<(), Failure> {
-        self.waiting.extend_from_slice(lines);
+        self.limiter.pass(lines, &mut self.waiting);
         self.look()?;
         match self.waiting.len() >= GATHERED {
             true => self.finish(),
@@ -135,8 +139,13 @@ impl EventFile {
             self.lost += count(lines);
             self.warn(&slow());
         } else {
-            self.waiting.extend_from_slice(lines);
+            self.limiter.pass(lines, &mut self.waiting);
         }
+    }
+
+    /// What of the lines was kept back.
+    pub(crate) fn limiter(&self) -> &EventLimiter {
+        &self.limiter
     }
 
     /// A full disk stays full for a while; a pipe may have room soon.

@@ -1,12 +1,10 @@
 //! The end of a run with interfaces.
 
-use std::fmt::Write as _;
-
-use serde_json::{Value, json};
 use weir_runtime::RuntimeConfig;
 
 use super::super::conclude::print;
-use super::super::summary::{Ended, More, Summary};
+use super::super::events_told::EventsTold;
+use super::super::summary::{Ended, Summary};
 use super::super::wires::Sorted;
 use crate::args::{Format, Run};
 use crate::driver::EventFile;
@@ -43,7 +41,9 @@ impl<C> Ran<C> {
         sum_up(executor, &mut of_run);
         let mut kept = Ok(());
         if let Some(mut events) = events {
-            of_run.more.push(Box::new(EventsLost(events.settle())));
+            let lost = events.settle();
+            let told = EventsTold::of(&events, Some(lost));
+            of_run.more.push(Box::new(told));
             kept = events.loss();
         }
         let mut summary = Summary::of(of_run, &sorted.all(), config.seed);
@@ -54,21 +54,5 @@ impl<C> Ran<C> {
         ended?;
         kept?;
         Ok(Exit::Done)
-    }
-}
-
-/// Events that could not be written.
-struct EventsLost(u64);
-
-impl More for EventsLost {
-    fn add_json(&self, value: &mut Value) {
-        value["events_lost"] = json!(self.0);
-    }
-
-    fn add_text(&self, text: &mut String) {
-        if self.0 > 0 {
-            // Writing to a `String` can't fail.
-            let _ = writeln!(text, "\n{} events could not be written", self.0);
-        }
     }
 }

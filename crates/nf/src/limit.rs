@@ -1,0 +1,285 @@
+//! Limits on events: of many that say the same, how many are written.
+//!
+//! Events of one kind may come from many flows, which live in many runtimes. They are
+//! counted where all of them leave: an event that is limited says so in its first field,
+//! and [`EventLimiter`], between the run and the file, takes that field away and keeps
+//! back what is too much. What is let out once is counted once, so moves, replicas and
+//! crashes of runtimes change nothing; a limiter that starts again begins all windows
+//! anew.
+
+use core::fmt;
+use std::collections::{BTreeMap, BTreeSet};
+
+/// Which events of a window of time are written. A window begins with an event.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum LimitKind {
+    /// The first so many.
+    First,
+    /// Each so-manyth.
+    Each,
+    /// The so-manyth alone.
+    Once,
+    /// All behind the first so many.
+    Behind,
+}
+
+/// How many events that share a key are written.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct EventLimit {
+    /// Which ones.
+    pub kind: LimitKind,
+    /// The number in [`LimitKind`]; 0 is taken as 1.
+    pub count: u32,
+    /// Length of a window.
+    pub seconds: u32,
+}
+
+/// How a limited event begins.
+pub(crate) const MARK: &str = "{\"limit\":\"";
+
+impl LimitKind {
+    const fn word(self) -> &'static str {
+        match self {
+            LimitKind::First => "first",
+            LimitKind::Each => "each",
+            LimitKind::Once => "once",
+            LimitKind::Behind => "behind",
+        }
+    }
+}
+
+/// The kind, count, seconds and time (µs) of a limited event; its key follows.
+impl fmt::Display for EventLimit {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} {} {}", self.kind.word(), self.count, self.seconds)
+    }
+}
+
+/// Events that share a key, since the first of a window.
+#[derive(Clone, Copy, Debug)]
+struct Window {
+    /// µs since 1970.
+    end: u64,
+    count: u32,
+}
+
+/// Keeps back the events of a run that are over their limits.
+#[derive(Debug)]
+pub struct EventLimiter {
+    windows: BTreeMap<Box<[u8]>, Window>,
+    /// The windows by their ends.
+    ends: BTreeSet<(u64, Box<[u8]>)>,
+    most: usize,
+    kept_back: u64,
+    forgotten: u64,
+}
+
+/// Windows at a time.
+const MOST: usize = 65_536;
+
+impl Default for EventLimiter {
+    fn default() -> EventLimiter {
+        EventLimiter {
+            windows: BTreeMap::new(),
+            ends: BTreeSet::new(),
+            most: MOST,
+            kept_back: 0,
+            forgotten: 0,
+        }
+    }
+}
+
+impl EventLimiter {
+    /// Adds those of `lines`, which are whole, to `into` that are to be written.
+    pub fn pass(&mut self, lines: &[u8], into: &mut Vec<u8>) {
+        for line in lines.split_inclusive(|&byte| byte == b'\n') {
+            let limited = line.strip_prefix(MARK.as_bytes()).and_then(split);
+            match limited.and_then(|(about, rest)| Some((read(about)?, rest))) {
+                None => into.extend_from_slice(line),
+                Some(((limit, time, key), rest)) => {
+                    if self.is_written(limit, time, key) {
+                        into.push(b'{');
+                        into.extend_from_slice(rest);
+                    } else {
+                        self.kept_back += 1;
+                    }
+                }
+            }
+        }
+    }
+
+    /// Events that were not written.
+    pub fn kept_back(&self) -> u64 {
+        self.kept_back
+    }
+
+    /// Windows that ended before their time, because there were 65,536 others: the next
+    /// event of the key begins a new one.
+    pub fn forgotten(&self) -> u64 {
+        self.forgotten
+    }
+
+    fn is_written(&mut self, limit: EventLimit, time: u64, key: &[u8]) -> bool {
+        let end = time.saturating_add(u64::from(limit.seconds) * 1_000_000);
+        let most = limit.count.max(1);
+        let count = match self.windows.get_mut(key) {
+            Some(window) if time <= window.end => {
+                window.count = window.count.saturating_add(1);
+                let count = window.count;
+                if limit.kind == LimitKind::Each && count >= most {
+                    window.count = 0;
+                }
+                count
+            }
+            Some(window) => {
+                self.ends.remove(&(window.end, key.into()));
+                *window = Window { end, count: 1 };
+                self.ends.insert((end, key.into()));
+                1
+            }
+            // Each event is a first one, and nothing has to be remembered.
+            None if most == 1 && limit.kind == LimitKind::Each => 1,
+            None => {
+                self.begin(end, time, key);
+                1
+            }
+        };
+        match limit.kind {
+            LimitKind::First => count <= most,
+            LimitKind::Each => count >= most,
+            LimitKind::Once => count == most,
+            LimitKind::Behind => count > most,
+        }
+    }
+
+    /// Begins a window; those that have ended make room, or the one that ends first does.
+    fn begin(&mut self, end: u64, now: u64, key: &[u8]) {
+        // Two at most, so that no event pays for all of them.
+        for _ in 0..2 {
+            let is_full = self.windows.len() >= self.most;
+            let Some((first, _)) = self.ends.first() else {
+                break;
+            };
+            let is_over = *first < now;
+            if !is_over && !is_full {
+                break;
+            }
+            self.forgotten += u64::from(!is_over);
+            if let Some((_, key)) = self.ends.pop_first() {
+                self.windows.remove(&key);
+            }
+        }
+        self.windows.insert(key.into(), Window { end, count: 1 });
+        self.ends.insert((end, key.into()));
+    }
+}
+
+/// What a limited event says of its limit, and the line behind that.
+fn split(marked: &[u8]) -> Option<(&str, &[u8])> {
+    let end = marked.windows(2).position(|pair| pair == b"\",")?;
+    let (about, rest) = marked.split_at_checked(end)?;
+    Some((core::str::from_utf8(about).ok()?, rest.get(2..)?))
+}
+
+/// Limit, time in µs, and key.
+fn read(about: &str) -> Option<(EventLimit, u64, &[u8])> {
+    let mut words = about.splitn(5, ' ');
+    let kind = match words.next()? {
+        "first" => LimitKind::First,
+        "each" => LimitKind::Each,
+        "once" => LimitKind::Once,
+        "behind" => LimitKind::Behind,
+        _ => return None,
+    };
+    let limit = EventLimit {
+        kind,
+        count: words.next()?.parse().ok()?,
+        seconds: words.next()?.parse().ok()?,
+    };
+    let time = words.next()?.parse().ok()?;
+    Some((limit, time, words.next()?.as_bytes()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn line(limit: &str, milliseconds: u64, key: &str) -> String {
+        let time = milliseconds * 1_000;
+        format!("{{\"limit\":\"{limit} {time} {key}\",\"n\":{milliseconds}}}\n")
+    }
+
+    fn written(limiter: &mut EventLimiter, lines: &str) -> Vec<u64> {
+        let mut out = Vec::new();
+        limiter.pass(lines.as_bytes(), &mut out);
+        let text = String::from_utf8(out).expect("it is text");
+        let number = |line: &str| line.trim_matches(|c: char| !c.is_ascii_digit()).parse();
+        let all = text
+            .lines()
+            .inspect(|line| assert!(line.starts_with("{\"n\"")));
+        all.map(|line| number(line).expect("a number")).collect()
+    }
+
+    #[test]
+    fn each_kind_lets_its_events_out() {
+        for (limit, expected) in [
+            ("first 2 10", &[0, 1000, 11_000, 12_000][..]),
+            ("each 2 10", &[1000, 3000, 12_000]),
+            ("each 1 10", &[0, 1000, 2000, 3000, 4000, 11_000, 12_000]),
+            ("once 2 10", &[1000, 12_000]),
+            ("behind 2 10", &[2000, 3000, 4000]),
+            ("first 9 1", &[0, 1000, 2000, 3000, 4000, 11_000, 12_000]),
+        ] {
+            let times = [0, 1000, 2000, 3000, 4000, 11_000, 12_000];
+            let lines: String = times.map(|time| line(limit, time, "1:7 10.0.0.1")).concat();
+            let mut limiter = EventLimiter::default();
+            assert_eq!(written(&mut limiter, &lines), expected, "{limit}");
+            let kept = times.len() - expected.len();
+            assert_eq!(limiter.kept_back(), kept as u64, "{limit}");
+        }
+    }
+
+    #[test]
+    fn keys_are_apart_and_other_lines_pass() {
+        let mut limiter = EventLimiter::default();
+        let lines = [
+            line("once 1 10", 1, "a"),
+            line("once 1 10", 2, "b"),
+            line("once 1 10", 3, "a"),
+        ];
+        assert_eq!(written(&mut limiter, &lines.concat()), [1, 2]);
+        for other in [
+            "{\"limit\":\"many\",\"n\":1}\n",
+            "{\"n\":\"limit\"}\n",
+            "\n",
+            "{\"limit\":\"",
+        ] {
+            let mut out = Vec::new();
+            limiter.pass(other.as_bytes(), &mut out);
+            assert_eq!(out, other.as_bytes());
+        }
+    }
+
+    #[test]
+    fn windows_are_bounded() {
+        let mut limiter = EventLimiter {
+            most: 4,
+            ..EventLimiter::default()
+        };
+        for key in 0..100_u64 {
+            let line = line("first 1 1000", key, &key.to_string());
+            assert_eq!(written(&mut limiter, &line), [key]);
+        }
+        assert_eq!((limiter.windows.len(), limiter.ends.len()), (4, 4));
+        assert_eq!(limiter.forgotten(), 96);
+        // The last four are remembered, and all end.
+        let lines = [
+            line("first 1 1000", 100, "99"),
+            line("first 1 1000", 100, "0"),
+        ];
+        assert_eq!(written(&mut limiter, &lines.concat()), [100]);
+        let late = line("first 1 1", 2_000_000_000, "new");
+        assert_eq!(written(&mut limiter, &late), [2_000_000_000]);
+        assert_eq!((limiter.windows.len(), limiter.forgotten()), (3, 97));
+    }
+}
