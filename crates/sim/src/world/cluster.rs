@@ -327,10 +327,10 @@ impl World<'_> {
             return;
         };
         let serves = |p: &Process| Some(switch.is_in_service(p.runtime()?));
-        let living = self.processes.iter().enumerate();
-        let living = living.filter(|(_, p)| p.is_alive());
-        let changed = living.filter_map(|(no, p)| {
-            let serves = serves(p)?;
+        // One that died meanwhile may be taken back until the switch is told.
+        let all = self.processes.iter().enumerate();
+        let changed = all.filter_map(|(no, p)| {
+            let serves = serves(p).filter(|serves| p.is_alive() || *serves)?;
             (p.suspected == serves).then_some((no, serves))
         });
         let changed: Vec<(ProcessNo, bool)> = changed.collect();
