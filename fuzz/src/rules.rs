@@ -4,7 +4,7 @@
 use std::net::{IpAddr, Ipv4Addr};
 
 use weir_signatures::{
-    AppProtocol, Application, CompileOptions, DecodeEvents, FlowBits, FlowContext, PacketView,
+    AppProtocol, Application, CompileOptions, DecodeEvents, FlowVars, FlowContext, PacketView,
     ParseOptions, RuleSet, Scratch, StreamBytes, StreamState, TcpFields, Unsupported, Variables,
     parse_rules_lossy, view,
 };
@@ -83,7 +83,7 @@ fn packets(set: &RuleSet, payload: &[u8]) {
             tcp: (protocol == view::TCP).then(TcpFields::default),
             icmp: None,
         };
-        set.inspect_packet(&packet, &mut FlowBits::default(), &mut scratch, &mut |_| {});
+        set.inspect_packet(&packet, &mut FlowVars::default(), &mut scratch, &mut |_| {});
     }
 }
 
@@ -100,7 +100,7 @@ fn cuts(length: usize, seed: u8) -> Vec<usize> {
 
 /// Numbers of the rules that alert, in order.
 fn alerts(set: &RuleSet, stream: &[u8], cuts: &[usize]) -> Vec<u32> {
-    let (mut state, mut bits) = (StreamState::default(), FlowBits::default());
+    let (mut state, mut bits) = (StreamState::default(), FlowVars::default());
     let mut scratch = Scratch::new(set.len());
     let mut sids = Vec::new();
     let mut from = 0;

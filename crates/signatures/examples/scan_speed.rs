@@ -106,7 +106,7 @@ struct Stream {
     flow: Option<FlowContext>,
     bytes: Vec<u8>,
     state: StreamState,
-    bits: FlowBits,
+    bits: FlowVars,
 }
 
 /// Bytes that a segment adds to a stream, or the end of a message.

@@ -3,11 +3,12 @@
 use crate::buffers::Buffer;
 use crate::condition::MAX_VARIABLES;
 use crate::evaluate::{Area, Verdict};
+use crate::flow_vars::FlowVars;
 use crate::matcher::{CHUNK, Haystack, Outcome};
 use crate::rule::{Action, Direction, FlagsMode, FlowbitKind, IpOption, PacketTest, Rule};
 use crate::ruleset::{Compiled, Group, RuleSet};
 use crate::scratch::{Candidates, ON_PACKET, ON_STREAM, Scratch};
-use crate::state::{FlowBits, Pending, StreamState};
+use crate::state::{Pending, StreamState};
 use crate::view::{
     Application, FlowContext, ICMP, ICMPV6, PacketView, SCTP, StreamBytes, TCP, UDP,
 };
@@ -43,6 +44,8 @@ pub struct Inspection {
     pub alerts: u32,
     /// A `pass` rule matched: rules after it were not tried.
     pub passed: bool,
+    /// Flowbits and flowints that the flow had no room for.
+    pub vars_lost: u64,
 }
 
 /// Input of an inspection.
@@ -82,7 +85,7 @@ impl RuleSet {
     pub fn inspect_packet(
         &self,
         packet: &PacketView<'_>,
-        bits: &mut FlowBits,
+        bits: &mut FlowVars,
         scratch: &mut Scratch,
         on_alert: &mut impl FnMut(&Alert<'_>),
     ) -> Inspection {
@@ -102,7 +105,7 @@ impl RuleSet {
         flow: &FlowContext,
         state: &mut StreamState,
         bytes: &StreamBytes<'_>,
-        bits: &mut FlowBits,
+        bits: &mut FlowVars,
         scratch: &mut Scratch,
         on_alert: &mut impl FnMut(&Alert<'_>),
     ) -> Inspection {
@@ -118,7 +121,7 @@ impl RuleSet {
         packet: &PacketView<'_>,
         state: &mut StreamState,
         bytes: &StreamBytes<'_>,
-        bits: &mut FlowBits,
+        bits: &mut FlowVars,
         scratch: &mut Scratch,
         on_alert: &mut impl FnMut(&Alert<'_>),
     ) -> Inspection {
@@ -136,7 +139,7 @@ impl RuleSet {
     pub fn inspect_packet_again(
         &self,
         packet: &PacketView<'_>,
-        bits: &mut FlowBits,
+        bits: &mut FlowVars,
         scratch: &mut Scratch,
         on_alert: &mut impl FnMut(&Alert<'_>),
     ) -> Inspection {
@@ -152,7 +155,7 @@ impl RuleSet {
         flow: &FlowContext,
         state: &mut StreamState,
         bytes: &StreamBytes<'_>,
-        bits: &mut FlowBits,
+        bits: &mut FlowVars,
         scratch: &mut Scratch,
         on_alert: &mut impl FnMut(&Alert<'_>),
     ) -> Inspection {
@@ -173,7 +176,7 @@ impl RuleSet {
         &self,
         subject: &Subject<'_>,
         state: &mut StreamState,
-        bits: &mut FlowBits,
+        bits: &mut FlowVars,
         scratch: &mut Scratch,
         on_alert: &mut impl FnMut(&Alert<'_>),
     ) -> Inspection {
@@ -194,7 +197,7 @@ impl RuleSet {
             {
                 continue;
             }
-            let mut report = |matched_in: MatchedIn, bits: &mut FlowBits| {
+            let mut report = |matched_in: MatchedIn, bits: &mut FlowVars| {
                 rule.report(matched_in, bits, &mut inspection, on_alert);
             };
             let mut matched = false;
@@ -227,6 +230,7 @@ impl RuleSet {
             state.message_start = state.scanned;
             state.pending = Default::default();
         }
+        scratch.counters.flow_vars_lost += inspection.vars_lost;
         inspection
     }
 
@@ -387,9 +391,9 @@ impl StreamSearch<'_> {
     fn run(
         &self,
         state: &mut StreamState,
-        bits: &mut FlowBits,
+        bits: &mut FlowVars,
         scratch: &mut Scratch,
-        report: &mut impl FnMut(MatchedIn, &mut FlowBits),
+        report: &mut impl FnMut(MatchedIn, &mut FlowVars),
     ) -> bool {
         let key = self.number + 1;
         let waiting = state.pending.iter().position(|pending| pending.rule == key);
@@ -541,10 +545,11 @@ impl Compiled {
     }
 
     #[inline]
-    pub(crate) fn bits_hold(&self, bits: &FlowBits) -> bool {
+    pub(crate) fn bits_hold(&self, bits: &FlowVars) -> bool {
         self.bit_tests
             .iter()
             .all(|test| test.bits.iter().any(|&bit| bits.is_set(bit) == test.set))
+            && self.integer_tests.iter().all(|test| test.holds(bits))
     }
 
     /// True if the rule looks at headers of packets and not at payloads.
@@ -602,11 +607,11 @@ impl Compiled {
     pub(crate) fn report(
         &self,
         matched_in: MatchedIn,
-        bits: &mut FlowBits,
+        bits: &mut FlowVars,
         inspection: &mut Inspection,
         on_alert: &mut impl FnMut(&Alert<'_>),
     ) {
-        self.write_bits(bits);
+        inspection.vars_lost += self.write_vars(bits);
         if self.rule.action == Action::Pass {
             inspection.passed = true;
         } else if !self.rule.noalert {
@@ -620,15 +625,22 @@ impl Compiled {
         }
     }
 
-    fn write_bits(&self, bits: &mut FlowBits) {
+    /// Gives how many found no room.
+    fn write_vars(&self, vars: &mut FlowVars) -> u64 {
+        let mut lost = 0;
         for &(kind, bit) in &self.bit_writes {
-            match kind {
-                FlowbitKind::Set => bits.set(bit, true),
-                FlowbitKind::Unset => bits.set(bit, false),
-                FlowbitKind::Toggle => bits.set(bit, !bits.is_set(bit)),
-                FlowbitKind::IsSet | FlowbitKind::IsNotSet => {}
-            }
+            let kept = match kind {
+                FlowbitKind::Set => vars.set(bit, true),
+                FlowbitKind::Unset => vars.set(bit, false),
+                FlowbitKind::Toggle => vars.set(bit, !vars.is_set(bit)),
+                FlowbitKind::IsSet | FlowbitKind::IsNotSet => true,
+            };
+            lost += u64::from(!kept);
         }
+        for operation in &self.integer_writes {
+            lost += u64::from(!operation.write(vars));
+        }
+        lost
     }
 
     /// True if the rule matches on the packet, its header and conditions being met.
@@ -636,7 +648,7 @@ impl Compiled {
         &self,
         packet: &PacketView<'_>,
         stream: Option<&StreamBytes<'_>>,
-        bits: &FlowBits,
+        bits: &FlowVars,
         scratch: &mut Scratch,
     ) -> bool {
         if !self.bits_hold(bits) {
@@ -689,15 +701,7 @@ fn test_holds(test: &PacketTest, packet: &PacketView<'_>) -> bool {
             mode,
             flags,
             ignored,
-        } => tcp.is_some_and(|tcp| {
-            let present = tcp.flags & !ignored;
-            match mode {
-                FlagsMode::Exact => present == flags,
-                FlagsMode::All => present & flags == flags,
-                FlagsMode::Any => present & flags != 0,
-                FlagsMode::Not => present & flags != flags,
-            }
-        }),
+        } => tcp.is_some_and(|tcp| flags_hold(mode, tcp.flags & !ignored, flags)),
         PacketTest::IcmpType(compare) => icmp.is_some_and(|icmp| compare.holds(icmp.kind.into())),
         PacketTest::IcmpCode(compare) => icmp.is_some_and(|icmp| compare.holds(icmp.code.into())),
         PacketTest::IcmpId(id) => icmp.is_some_and(|icmp| icmp.id == Some(id)),
@@ -715,6 +719,23 @@ fn test_holds(test: &PacketTest, packet: &PacketView<'_>) -> bool {
         }
         PacketTest::IcmpSequence(number) => icmp.is_some_and(|icmp| icmp.sequence == Some(number)),
         PacketTest::IpOption(option) => has_ip_option(packet.ip_options, option),
+        PacketTest::SameAddresses => packet.flow.source == packet.flow.destination,
+        PacketTest::FragmentBits {
+            mode,
+            flags,
+            ignored,
+        } => ipv4_word(packet, 6).is_some_and(|word| {
+            let present = (word >> 13) as u8;
+            flags_hold(mode, present & !ignored, flags)
+        }),
+        PacketTest::FragmentOffset(compare) => {
+            let word = ipv4_word(packet, 6);
+            word.is_some_and(|word| compare.holds(u32::from(word & 0x1fff)))
+        }
+        PacketTest::TypeOfService(compare) => {
+            let word = ipv4_word(packet, 0);
+            word.is_some_and(|word| compare.holds(u32::from(word & 0xff)))
+        }
         PacketTest::Ttl(compare) => compare.holds(packet.ttl.into()),
         PacketTest::IpProtocol(compare) => compare.holds(packet.flow.protocol.into()),
         PacketTest::IpId(id) => packet.ip_id == Some(id),
@@ -726,6 +747,22 @@ fn test_holds(test: &PacketTest, packet: &PacketView<'_>) -> bool {
             tcp.is_some_and(|tcp| (tcp.window == value) != negated)
         }
     }
+}
+
+fn flags_hold(mode: FlagsMode, present: u8, flags: u8) -> bool {
+    match mode {
+        FlagsMode::Exact => present == flags,
+        FlagsMode::All => present & flags == flags,
+        FlagsMode::Any => present & flags != 0,
+        FlagsMode::Not => present & flags != flags,
+    }
+}
+
+/// Two bytes of an IPv4 header (RFC 791 section 3.1).
+fn ipv4_word(packet: &PacketView<'_>, at: usize) -> Option<u16> {
+    let header = packet.network_header;
+    let word = header.get(at..at + 2)?.try_into().ok()?;
+    (header.first()? >> 4 == 4).then_some(u16::from_be_bytes(word))
 }
 
 /// ICMPv6's Packet Too Big.

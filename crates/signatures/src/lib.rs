@@ -2,7 +2,7 @@
 //!
 //! [`parse_rules`] reads rules, [`RuleSet::compile`] makes them ready, and [`RuleSet::inspect_packet`],
 //! [`RuleSet::inspect_stream`] and [`RuleSet::inspect_segment`] try them. The crate knows nothing of frames:
-//! the caller fills a [`PacketView`], reassembles TCP streams and keeps, per flow, a [`FlowBits`] and, per
+//! the caller fills a [`PacketView`], reassembles TCP streams and keeps, per flow, a [`FlowVars`] and, per
 //! direction, a [`StreamState`]. Both are plain data of fixed layout, valid when zeroed, safe whatever their
 //! bytes are, and tied to the rule set by its [generation](RuleSet::generation). Inspection neither
 //! allocates nor panics.
@@ -64,7 +64,7 @@
 //!     established: true,
 //!     application: Application::Undecided,
 //! };
-//! let (mut state, mut bits) = (StreamState::default(), FlowBits::default());
+//! let (mut state, mut bits) = (StreamState::default(), FlowVars::default());
 //! let mut scratch = Scratch::new(set.len());
 //! let mut sids = Vec::new();
 //! let stream = b"GET /etc/PASSwd";
@@ -90,6 +90,7 @@ mod content_options;
 mod error;
 mod evaluate;
 mod events;
+mod flow_vars;
 mod frequency;
 mod header;
 mod inspect;
@@ -132,6 +133,7 @@ pub use compare::Compare;
 pub use content::{Content, FastPattern, Place};
 pub use error::{RuleError, SkipReason, Skipped};
 pub use events::{AppEvent, AppEvents, DecodeEvent, DecodeEvents};
+pub use flow_vars::{FlowInt, FlowIntKind, FlowIntValue, FlowVars, MAX_FLOW_VARS};
 pub use inspect::{Alert, Inspection, MatchedIn};
 pub use lists::{Applied, ListKind, RuleLists};
 pub use messages::MessageState;
@@ -146,7 +148,7 @@ pub use rule::{
 };
 pub use ruleset::{CompileError, CompileOptions, RuleSet};
 pub use scratch::{Scratch, ScratchCounters};
-pub use state::{FlowBits, MAX_FLOWBITS, StreamState};
+pub use state::StreamState;
 pub use threshold::{Threshold, ThresholdKind, Track};
 pub use threshold_file::{Suppression, ThresholdLists};
 pub use transform::Transform;

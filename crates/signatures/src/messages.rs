@@ -6,12 +6,12 @@ use crate::app_protocol::{AppProtocol, AppProtocols};
 use crate::buffers::{Origin, Transaction};
 use crate::condition::MAX_VARIABLES;
 use crate::evaluate::{Area, Verdict};
+use crate::flow_vars::FlowVars;
 use crate::inspect::{Alert, Inspection, MatchedIn};
 use crate::message_filters::each;
 use crate::rule::PacketTest;
 use crate::ruleset::{Compiled, RuleSet};
 use crate::scratch::Scratch;
-use crate::state::FlowBits;
 use crate::transform::Changed;
 use crate::view::{Application, FlowContext};
 
@@ -83,7 +83,7 @@ impl RuleSet {
         flow: &FlowContext,
         message: &Transaction<'_>,
         state: &mut MessageState,
-        bits: &mut FlowBits,
+        bits: &mut FlowVars,
         scratch: &mut Scratch,
         on_alert: &mut impl FnMut(&Alert<'_>),
     ) -> Inspection {
@@ -126,6 +126,7 @@ impl RuleSet {
             }
         }
         scratch.changed = changed;
+        scratch.counters.flow_vars_lost += inspection.vars_lost;
         inspection
     }
 }

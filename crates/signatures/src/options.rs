@@ -5,6 +5,7 @@ use crate::application::{self, AppTest};
 use crate::buffers::{Buffer, Origin};
 use crate::error::{Fault, SkipReason, Span};
 use crate::events::{AppEvent, DecodeEvent, parse_app_event};
+use crate::flow_vars::parse_flowint;
 use crate::header::Header;
 use crate::literal::parse_string;
 use crate::numbers::{AppNumber, NumberTest};
@@ -18,7 +19,7 @@ use crate::transform::Transform;
 use crate::view::{TCP, UDP};
 
 /// The keywords that [`build`] knows.
-const SUPPORTED: [&str; 63] = [
+const SUPPORTED: [&str; 69] = [
     "msg",
     "sid",
     "rev",
@@ -32,6 +33,12 @@ const SUPPORTED: [&str; 63] = [
     "detection_filter",
     "flow",
     "flowbits",
+    "flowint",
+    "bypass",
+    "sameip",
+    "fragbits",
+    "fragoffset",
+    "tos",
     "noalert",
     "content",
     "nocase",
@@ -201,6 +208,7 @@ fn without_options(text: &str, header: Header, line: usize) -> Rule {
         threshold: None,
         flow: FlowCondition::default(),
         flowbits: Vec::new(),
+        flowints: Vec::new(),
         noalert: false,
         numbers: Vec::new(),
         events: Vec::new(),
@@ -256,13 +264,14 @@ impl Builder<'_> {
                 Some(operation) => rule.flowbits.push(operation),
                 None => rule.noalert = true,
             },
+            "flowint" => rule.flowints.push(parse_flowint(text, option.value)?),
             "noalert" => rule.noalert = true,
             "app-layer-protocol" => rule
                 .applications
                 .push(application::parse(text, option.value)?),
             "app-layer-event" => rule.events.push(parse_app_event(text, option.value)?),
-            // The one asks for records of packets, which are not kept, the other for speed alone.
-            "tag" | "prefilter" => {}
+            // The one asks for records of packets, which are not kept, the others for speed alone.
+            "tag" | "prefilter" | "bypass" => {}
             word if AppNumber::named(word).is_some() => {
                 let tests = AppNumber::named(word).map(|n| NumberTest::parse(text, option, n));
                 rule.numbers.extend(tests.transpose()?);
@@ -388,7 +397,7 @@ fn is_single(keyword: &str) -> bool {
 fn takes_no_value(keyword: &str) -> bool {
     matches!(
         keyword,
-        "noalert" | "nocase" | "startswith" | "endswith" | "rawbytes"
+        "noalert" | "sameip" | "bypass" | "nocase" | "startswith" | "endswith" | "rawbytes"
     ) || Buffer::sticky(keyword).is_some()
         || Buffer::modifier(keyword).is_some()
         || Transform::is_keyword(keyword) && !Transform::has_value(keyword)
@@ -438,6 +447,10 @@ fn is_packet_keyword(keyword: &str) -> bool {
             | "icmp_id"
             | "icmp_seq"
             | "ipopts"
+            | "sameip"
+            | "fragbits"
+            | "fragoffset"
+            | "tos"
             | "ttl"
             | "ip_proto"
             | "id"

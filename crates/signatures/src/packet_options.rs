@@ -19,6 +19,10 @@ pub(crate) fn packet_test(text: &str, option: &RawOption) -> Result<Option<Packe
         "icmp_id" | "icmp.id" => PacketTest::IcmpId(quoted_number(text, option)?),
         "icmp_seq" | "icmp.seq" => PacketTest::IcmpSequence(quoted_number(text, option)?),
         "ipopts" | "ip.ipopts" => PacketTest::IpOption(parse_ip_option(text, value)?),
+        "sameip" => PacketTest::SameAddresses,
+        "fragbits" => parse_fragment_bits(text, value)?,
+        "fragoffset" => PacketTest::FragmentOffset(compare(0x1fff)?),
+        "tos" => PacketTest::TypeOfService(type_of_service(text, option)?),
         "ttl" | "ip.ttl" => PacketTest::Ttl(compare(255)?),
         "ip_proto" => PacketTest::IpProtocol(parse_ip_protocol(text, value)?),
         // At most 65535, so that the number fits.
@@ -84,59 +88,102 @@ fn flag(letter: u8) -> Option<u8> {
 
 /// `[+|*|!]FLAGS[,IGNORED]`; the modifier may also follow the flags.
 pub(crate) fn parse_tcp_flags(text: &str, value: Span) -> Result<PacketTest, Fault> {
-    let help =
-        "write flags as letters of FSRPAUEC (0 for none), with +, * or ! before them: `flags:S,CE`";
-    let written = value.of(text);
-    let (wanted, ignored) = match written.split_once(',') {
-        Some((wanted, ignored)) => (wanted, Some(ignored)),
-        None => (written, None),
+    let kind = Letters {
+        name: "TCP flag",
+        bit: flag,
+        help: "write flags as letters of FSRPAUEC (0 for none), with +, * or ! before them: `flags:S,CE`",
     };
-    let mut mode = None;
-    let mut flags = 0;
-    let mut letters = 0;
-    for letter in wanted.bytes().filter(|byte| !byte.is_ascii_whitespace()) {
-        let modifier = match letter {
-            b'+' => Some(FlagsMode::All),
-            b'*' => Some(FlagsMode::Any),
-            b'!' => Some(FlagsMode::Not),
-            _ => None,
-        };
-        if let Some(modifier) = modifier {
-            if mode.replace(modifier).is_some() {
-                return Err(Fault::new(value, "more than one of +, * and !").help(help));
-            }
-            continue;
-        }
-        let Some(bit) = flag(letter) else {
-            let message = format!("`{}` is not a TCP flag", letter.escape_ascii());
-            return Err(Fault::new(value, message).help(help));
-        };
-        letters += 1;
-        flags |= bit;
-    }
-    if letters == 0 {
-        return Err(Fault::new(value, "no TCP flag is named").help(help));
-    }
-    let mut ignored_flags = 0;
-    for letter in ignored
-        .unwrap_or("")
-        .bytes()
-        .filter(|byte| !byte.is_ascii_whitespace())
-    {
-        let Some(bit) = flag(letter) else {
-            let message = format!("`{}` is not a TCP flag", letter.escape_ascii());
-            return Err(Fault::new(value, message).help(help));
-        };
-        ignored_flags |= bit;
-    }
-    if flags & ignored_flags != 0 {
-        return Err(Fault::new(value, "a flag is both asked for and ignored"));
-    }
+    let (mode, flags, ignored) = kind.parse(text, value)?;
     Ok(PacketTest::TcpFlags {
-        mode: mode.unwrap_or(FlagsMode::Exact),
+        mode,
         flags,
-        ignored: ignored_flags,
+        ignored,
     })
+}
+
+/// The same of the flags of IPv4: reserved, don't fragment, more fragments.
+fn parse_fragment_bits(text: &str, value: Span) -> Result<PacketTest, Fault> {
+    let kind = Letters {
+        name: "flag of IPv4",
+        bit: |letter| match letter.to_ascii_uppercase() {
+            b'M' => Some(1),
+            b'D' => Some(2),
+            b'R' => Some(4),
+            _ => None,
+        },
+        help: "write flags as letters of MDR, with +, * or ! before them: `fragbits:M`",
+    };
+    let (mode, flags, ignored) = kind.parse(text, value)?;
+    Ok(PacketTest::FragmentBits {
+        mode,
+        flags,
+        ignored,
+    })
+}
+
+/// A number, `!` before it, in hexadecimal behind `x`.
+fn type_of_service(text: &str, option: &RawOption) -> Result<Compare, Fault> {
+    let written = option.value.of(text);
+    let (negated, digits) = match written.strip_prefix('!') {
+        Some(digits) => (true, digits.trim()),
+        None => (false, written),
+    };
+    let number = match digits.strip_prefix('x') {
+        Some(digits) => u8::from_str_radix(digits, 16).map(u32::from).ok(),
+        None => parse_number(digits, 255).ok(),
+    };
+    let number = number.ok_or_else(|| bad_value(option, "not a number from 0 to 255"))?;
+    Ok(match negated {
+        true => Compare::NotEqual(number),
+        false => Compare::Equal(number),
+    })
+}
+
+/// Flags that letters stand for.
+struct Letters {
+    name: &'static str,
+    bit: fn(u8) -> Option<u8>,
+    help: &'static str,
+}
+
+impl Letters {
+    /// How they are compared, the flags asked for, and those that are ignored.
+    fn parse(&self, text: &str, value: Span) -> Result<(FlagsMode, u8, u8), Fault> {
+        let written = value.of(text);
+        let fault = |message: String| Fault::new(value, message).help(self.help);
+        let (wanted, ignored) = written.split_once(',').unwrap_or((written, ""));
+        let bit = |letter: u8| {
+            let message = || format!("`{}` is not a {}", letter.escape_ascii(), self.name);
+            (self.bit)(letter).ok_or_else(|| fault(message()))
+        };
+        let (mut mode, mut flags, mut letters) = (None, 0, 0);
+        for letter in wanted.bytes().filter(|byte| !byte.is_ascii_whitespace()) {
+            let modifier = match letter {
+                b'+' => FlagsMode::All,
+                b'*' => FlagsMode::Any,
+                b'!' => FlagsMode::Not,
+                _ => {
+                    letters += 1;
+                    flags |= bit(letter)?;
+                    continue;
+                }
+            };
+            if mode.replace(modifier).is_some() {
+                return Err(fault("more than one of +, * and !".to_string()));
+            }
+        }
+        if letters == 0 {
+            return Err(fault(format!("no {} is named", self.name)));
+        }
+        let mut ignored_flags = 0;
+        for letter in ignored.bytes().filter(|byte| !byte.is_ascii_whitespace()) {
+            ignored_flags |= bit(letter)?;
+        }
+        if flags & ignored_flags != 0 {
+            return Err(Fault::new(value, "a flag is both asked for and ignored"));
+        }
+        Ok((mode.unwrap_or(FlagsMode::Exact), flags, ignored_flags))
+    }
 }
 
 /// Names of IPv4 options and their type numbers (IANA, IP option numbers).

@@ -7,6 +7,7 @@ use crate::compare::Compare;
 use crate::condition::{Condition, Section};
 use crate::content::Content;
 use crate::events::{AppEvent, DecodeEvent};
+use crate::flow_vars::FlowInt;
 use crate::numbers::NumberTest;
 use crate::ranges::{AddressSet, PortSet};
 use crate::threshold::Threshold;
@@ -173,6 +174,21 @@ pub enum PacketTest {
     IcmpSequence(u16),
     /// `ipopts`: an IPv4 option.
     IpOption(IpOption),
+    /// `sameip`: source and destination are one address.
+    SameAddresses,
+    /// `fragbits`: the flags of the IPv4 header, more fragments lowest (RFC 791 section 3.1).
+    FragmentBits {
+        /// How they are compared.
+        mode: FlagsMode,
+        /// The flags asked for.
+        flags: u8,
+        /// Flags that are ignored.
+        ignored: u8,
+    },
+    /// `fragoffset`: fragment offset of the IPv4 header, in units of 8 bytes.
+    FragmentOffset(Compare),
+    /// `tos`: the second byte of the IPv4 header.
+    TypeOfService(Compare),
     /// `ttl`: time to live or hop limit.
     Ttl(Compare),
     /// `ip_proto`: number of the protocol over IP.
@@ -235,6 +251,8 @@ pub struct Rule {
     pub flow: FlowCondition,
     /// `flowbits`, in the order of the rule.
     pub flowbits: Vec<FlowbitOperation>,
+    /// `flowint`, in the order of the rule.
+    pub flowints: Vec<FlowInt>,
     /// `noalert` or `flowbits:noalert`: a match has its effects but is not reported.
     pub noalert: bool,
     /// Conditions on numbers of one message, all of which must hold.

@@ -7,12 +7,12 @@ use std::fmt;
 use crate::buffers::Phase;
 use crate::classification::{Classifications, DEFAULT_PRIORITY};
 use crate::evaluate::Prepared;
+use crate::flow_vars::{FlowInt, FlowIntValue, IntegerOperation, MAX_FLOW_VARS, Value};
 use crate::frequency::CommonStrings;
 use crate::matcher::Matcher;
 use crate::message_filters::{MessageParts, Messages};
 use crate::prefilter::{self, FastPart, Prefilter};
 use crate::rule::{FlowbitKind, Protocol, Rule};
-use crate::state::MAX_FLOWBITS;
 use crate::transform::Variants;
 use crate::unfiltered::Unfiltered;
 use crate::view::{ICMP, ICMPV6, SCTP, TCP, UDP};
@@ -45,7 +45,7 @@ impl Default for CompileOptions {
 /// Rules that cannot be compiled, although each was read without fault.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum CompileError {
-    /// More than [`MAX_FLOWBITS`] names of flowbits; this rule has the first one too many.
+    /// More than [`MAX_FLOW_VARS`] names of flowbits; this rule has the first one too many.
     TooManyFlowbits {
         /// The rule's line.
         line: usize,
@@ -68,7 +68,7 @@ impl fmt::Display for CompileError {
         match self {
             CompileError::TooManyFlowbits { line, sid, name } => write!(
                 f,
-                "line {line}, sid {sid}: flowbit `{name}` is one too many, rules may use {MAX_FLOWBITS} \
+                "line {line}, sid {sid}: `{name}` is one too many of flowbits or flowints, rules may use {MAX_FLOW_VARS} \
                  names (remove rules or merge flowbits)"
             ),
             CompileError::AutomatonTooLarge { limit, rules } => write!(
@@ -85,7 +85,7 @@ impl std::error::Error for CompileError {}
 #[derive(Debug, Clone)]
 pub(crate) struct BitTest {
     pub(crate) set: bool,
-    pub(crate) bits: Vec<u8>,
+    pub(crate) bits: Vec<u16>,
 }
 
 /// A rule ready for evaluation.
@@ -98,7 +98,9 @@ pub(crate) struct Compiled {
     /// Conditions by buffer, for rules that have more than contents; see [`Rule::sections`].
     pub(crate) sections: Vec<Prepared>,
     pub(crate) bit_tests: Vec<BitTest>,
-    pub(crate) bit_writes: Vec<(FlowbitKind, u8)>,
+    pub(crate) bit_writes: Vec<(FlowbitKind, u16)>,
+    pub(crate) integer_tests: Vec<IntegerOperation>,
+    pub(crate) integer_writes: Vec<IntegerOperation>,
     /// Looked for in TCP segments even when they are part of the stream.
     pub(crate) in_packets: bool,
     /// Looked for in streams.
@@ -282,7 +284,7 @@ impl RuleSet {
     }
 
     /// A number that is the same for the same rules and settings, on every machine, and different for
-    /// others: what a [`StreamState`](crate::StreamState) or [`FlowBits`](crate::FlowBits) remembers is
+    /// others: what a [`StreamState`](crate::StreamState) or [`FlowVars`](crate::FlowVars) remembers is
     /// forgotten when it meets another generation.
     pub fn generation(&self) -> u64 {
         self.generation
@@ -370,14 +372,16 @@ fn priority(rule: &Rule, classifications: &Classifications) -> u8 {
 
 /// Rules that only write flowbits come first, those without any come last.
 fn flowbits_order(rule: &Rule) -> u8 {
-    let writes = rule
+    let bits = rule
         .flowbits
         .iter()
-        .any(|operation| operation.kind.writes());
-    let tests = rule
-        .flowbits
+        .map(|operation| operation.kind.writes());
+    let integers = rule
+        .flowints
         .iter()
-        .any(|operation| !operation.kind.writes());
+        .map(|operation| operation.kind.writes());
+    let all: Vec<bool> = bits.chain(integers).collect();
+    let (writes, tests) = (all.contains(&true), all.contains(&false));
     match (writes, tests) {
         (true, false) => 0,
         (true, true) => 1,
@@ -399,7 +403,7 @@ fn compile_rules(
     // The sort is stable, so that rules that compare equal stay as given.
     ordered.sort_by_key(|(priority, rule)| (rule.action, flowbits_order(rule), *priority));
 
-    let mut names = BTreeMap::new();
+    let mut names = Names::default();
     let mut compiled = Vec::with_capacity(ordered.len());
     for (priority, rule) in ordered {
         compiled.push(compile_rule(rule, priority, options, &mut names, variants)?);
@@ -407,11 +411,55 @@ fn compile_rules(
     Ok(compiled)
 }
 
+/// Names of flowbits and flowints, and their numbers.
+#[derive(Default)]
+struct Names {
+    bits: BTreeMap<String, u16>,
+    integers: BTreeMap<String, u16>,
+}
+
+/// The number of a name, which is a new one where it has none.
+fn number_of(
+    name: &str,
+    rule: &Rule,
+    names: &mut BTreeMap<String, u16>,
+) -> Result<u16, CompileError> {
+    if let Some(&number) = names.get(name) {
+        return Ok(number);
+    }
+    if names.len() >= MAX_FLOW_VARS {
+        return Err(CompileError::TooManyFlowbits {
+            line: rule.line,
+            sid: rule.sid,
+            name: name.to_string(),
+        });
+    }
+    let number = names.len() as u16;
+    names.insert(name.to_string(), number);
+    Ok(number)
+}
+
+/// Its names as numbers.
+fn integer_operation(
+    flowint: &FlowInt,
+    rule: &Rule,
+    names: &mut Names,
+) -> Result<IntegerOperation, CompileError> {
+    Ok(IntegerOperation {
+        name: number_of(&flowint.name, rule, &mut names.integers)?,
+        kind: flowint.kind,
+        value: match &flowint.value {
+            FlowIntValue::Number(number) => Value::Number(*number),
+            FlowIntValue::Named(name) => Value::Named(number_of(name, rule, &mut names.integers)?),
+        },
+    })
+}
+
 fn compile_rule(
     rule: Rule,
     priority: u8,
     options: &CompileOptions,
-    names: &mut BTreeMap<String, u8>,
+    names: &mut Names,
     variants: &mut Variants,
 ) -> Result<Compiled, CompileError> {
     let mut bit_tests = Vec::new();
@@ -419,19 +467,7 @@ fn compile_rule(
     for operation in &rule.flowbits {
         let mut bits = Vec::with_capacity(operation.names.len());
         for name in &operation.names {
-            let bit = match names.get(name) {
-                Some(&bit) => bit,
-                None => {
-                    let too_many = || CompileError::TooManyFlowbits {
-                        line: rule.line,
-                        sid: rule.sid,
-                        name: name.clone(),
-                    };
-                    let bit = u8::try_from(names.len()).map_err(|_| too_many())?;
-                    names.insert(name.clone(), bit);
-                    bit
-                }
-            };
+            let bit = number_of(name, &rule, &mut names.bits)?;
             bits.push(bit);
         }
         if operation.kind.writes() {
@@ -439,6 +475,14 @@ fn compile_rule(
         } else {
             let set = operation.kind == FlowbitKind::IsSet;
             bit_tests.push(BitTest { set, bits });
+        }
+    }
+    let (mut integer_tests, mut integer_writes) = (Vec::new(), Vec::new());
+    for flowint in &rule.flowints {
+        let operation = integer_operation(flowint, &rule, names)?;
+        match flowint.kind.writes() {
+            true => integer_writes.push(operation),
+            false => integer_tests.push(operation),
         }
     }
     let stream_only = rule.flow.only_stream || rule.protocol == Protocol::TcpStream;
@@ -457,6 +501,8 @@ fn compile_rule(
         priority,
         bit_tests,
         bit_writes,
+        integer_tests,
+        integer_writes,
         in_packets: !stream_only && (needs_packet || from_start) && !of_messages,
         in_streams: !needs_packet && !of_messages,
         stream_only,

@@ -19,6 +19,8 @@ pub struct ScratchCounters {
     pub pcre_cut: u64,
     /// Changed buffers that rules did not see, because a message had too many bytes of them.
     pub changes_cut: u64,
+    /// Flowbits and flowints that a flow had no room for.
+    pub flow_vars_lost: u64,
 }
 
 /// Work space of one worker. Holds nothing that outlives a call, apart from its counters.

@@ -3,53 +3,6 @@
 
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
 
-/// How many names of flowbits a rule set may use.
-pub const MAX_FLOWBITS: usize = 256;
-
-/// The flowbits of a flow. They are cleared when the rule set has changed, since the numbers of the names
-/// belong to the rule set.
-#[derive(
-    Debug, Clone, Copy, PartialEq, Eq, Default, FromBytes, IntoBytes, Immutable, KnownLayout,
-)]
-#[repr(C)]
-pub struct FlowBits {
-    generation: u64,
-    bits: [u64; MAX_FLOWBITS / 64],
-}
-
-impl FlowBits {
-    /// Makes the bits usable with the rule set of this generation.
-    #[inline]
-    pub(crate) fn adopt(&mut self, generation: u64) {
-        if self.generation != generation {
-            *self = FlowBits {
-                generation,
-                bits: [0; MAX_FLOWBITS / 64],
-            };
-        }
-    }
-
-    /// How many bits are set.
-    pub fn count(&self) -> u32 {
-        self.bits.iter().map(|word| word.count_ones()).sum()
-    }
-
-    #[inline]
-    pub(crate) fn is_set(&self, bit: u8) -> bool {
-        self.bits
-            .get(usize::from(bit >> 6))
-            .is_some_and(|word| word >> (bit & 63) & 1 == 1)
-    }
-
-    #[inline]
-    pub(crate) fn set(&mut self, bit: u8, on: bool) {
-        if let Some(word) = self.bits.get_mut(usize::from(bit >> 6)) {
-            let mask = 1 << (bit & 63);
-            *word = if on { *word | mask } else { *word & !mask };
-        }
-    }
-}
-
 /// How many rules may wait for more bytes of a direction.
 pub(crate) const PENDING: usize = 6;
 /// How many rules are remembered to have alerted in a direction.
@@ -205,21 +158,6 @@ impl StreamState {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn bits_are_cleared_when_the_rules_change() {
-        let mut bits = FlowBits::default();
-        bits.adopt(7);
-        bits.set(0, true);
-        bits.set(255, true);
-        assert!(bits.is_set(0) && bits.is_set(255) && !bits.is_set(254));
-        bits.set(0, false);
-        assert!(!bits.is_set(0) && bits.is_set(255));
-        bits.adopt(7);
-        assert!(bits.is_set(255));
-        bits.adopt(8);
-        assert!(!bits.is_set(255));
-    }
 
     #[test]
     fn offsets_come_back_from_their_low_half() {

@@ -319,7 +319,7 @@ fn flowbits_follow_the_order_of_evaluation() {
     );
     let order: Vec<u32> = set.rules().map(|rule| rule.sid).collect();
     assert_eq!(order, [3, 6, 8, 2, 1, 4, 5, 7]);
-    let mut bits = FlowBits::default();
+    let mut bits = FlowVars::default();
     let mut scratch = Scratch::new(set.len());
     let mut run = |payload: &[u8]| {
         let mut sids = Vec::new();
@@ -356,7 +356,7 @@ fn priorities_and_actions_order_rules() {
     let mut alerts = 0;
     let inspection = set.inspect_packet(
         &packet(view::UDP, b"xyz"),
-        &mut FlowBits::default(),
+        &mut FlowVars::default(),
         &mut Scratch::new(0),
         &mut |_| alerts += 1,
     );
@@ -365,14 +365,15 @@ fn priorities_and_actions_order_rules() {
         (
             Inspection {
                 alerts: 0,
-                passed: true
+                passed: true,
+                vars_lost: 0,
             },
             0
         )
     );
     set.inspect_packet(
         &packet(view::UDP, b"abc"),
-        &mut FlowBits::default(),
+        &mut FlowVars::default(),
         &mut Scratch::new(0),
         &mut |alert| {
             let expected = match alert.rule.sid {
@@ -441,7 +442,7 @@ fn where_tcp_rules_look() {
             &segment,
             &mut StreamState::default(),
             &bytes,
-            &mut FlowBits::default(),
+            &mut FlowVars::default(),
             &mut Scratch::new(0),
             &mut |alert| both.push(alert.rule.sid),
         );
@@ -452,4 +453,83 @@ fn where_tcp_rules_look() {
         };
         assert_eq!(both, expected);
     }
+}
+
+/// An IPv4 packet with this second byte and these flags and fragment offset.
+fn with_header(tos: u8, fragment: u16) -> Vec<u8> {
+    let mut header = vec![0x45, tos, 0, 20, 0, 1];
+    header.extend(fragment.to_be_bytes());
+    header.extend([64, 17, 0, 0, 10, 0, 0, 1, 10, 0, 0, 2]);
+    header
+}
+
+#[test]
+fn fields_of_the_ipv4_header() {
+    for (option, header, expected) in [
+        ("fragbits:M", (0, 0x2000), true),
+        ("fragbits:M", (0, 0x6000), false),
+        ("fragbits:+M", (0, 0x6000), true),
+        ("fragbits:*MD", (0, 0x4000), true),
+        ("fragbits:!MD", (0, 0x4000), true),
+        ("fragbits:!MD", (0, 0x6000), false),
+        ("fragbits:M,D", (0, 0x6000), true),
+        ("fragbits:R", (0, 0x8000), true),
+        ("fragoffset:>0", (0, 0x2001), true),
+        ("fragoffset:0", (0, 0x2000), true),
+        ("fragoffset:8191", (0, 0x1fff), true),
+        ("tos:8", (8, 0), true),
+        ("tos:!8", (8, 0), false),
+        ("tos:x10", (16, 0), true),
+        ("sameip", (0, 0), false),
+    ] {
+        let rule = format!("alert ip any any -> any any ({option}; sid:1;)");
+        let set = rule_set(&rule);
+        let header = with_header(header.0, header.1);
+        let mut view = packet(view::UDP, b"x");
+        view.network_header = &header;
+        assert_eq!(sids(&set, &view) == [1], expected, "{option}");
+        if option == "sameip" {
+            view.flow.destination = view.flow.source;
+            assert_eq!(sids(&set, &view), [1]);
+        } else {
+            view.network_header = &[0x60; 40];
+            assert!(sids(&set, &view).is_empty(), "IPv6: {option}");
+        }
+    }
+}
+
+#[test]
+fn flowints_count_over_packets() {
+    let set = rule_set(
+        "alert udp any any -> any any (content:\"try\"; flowint:tries,+,1; noalert; sid:1;)\n\
+         alert udp any any -> any any (content:\"try\"; flowint:tries,>=,3; sid:2;)\n\
+         alert udp any any -> any any (content:\"end\"; flowint:tries,==,4; sid:3;)",
+    );
+    let mut vars = FlowVars::default();
+    let mut scratch = Scratch::new(set.len());
+    let mut alerts = Vec::new();
+    for payload in ["try", "end", "try", "try", "try", "end"] {
+        let view = packet(view::UDP, payload.as_bytes());
+        set.inspect_packet(&view, &mut vars, &mut scratch, &mut |alert| {
+            alerts.push(alert.rule.sid);
+        });
+    }
+    assert_eq!(alerts, [2, 2, 3]);
+    // 40 bits are more than a flow has room for.
+    let many: String = (1..=40)
+        .map(|bit| {
+            format!(
+                "alert udp any any -> any any (flowbits:set,b{bit}; content:\"x\"; sid:{bit};)\n"
+            )
+        })
+        .collect();
+    let set = rule_set(&many);
+    let mut scratch = Scratch::new(set.len());
+    set.inspect_packet(
+        &packet(view::UDP, b"x"),
+        &mut vars,
+        &mut scratch,
+        &mut |_| {},
+    );
+    assert_eq!((vars.count(), scratch.counters().flow_vars_lost), (32, 8));
 }

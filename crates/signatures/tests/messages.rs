@@ -15,7 +15,7 @@ fn sids(options: &str, calls: &[(Phase, &[Bytes<'_>])]) -> usize {
     let parsed = parse_rules_with(&text, &Variables::stock(), HTTP).unwrap();
     let set = RuleSet::compile(parsed.rules, CompileOptions::default()).unwrap();
     let mut scratch = Scratch::new(set.len());
-    let (mut state, mut bits) = (MessageState::default(), FlowBits::default());
+    let (mut state, mut bits) = (MessageState::default(), FlowVars::default());
     let mut found = 0;
     for &(phase, buffers) in calls {
         let message = Transaction {

@@ -31,7 +31,7 @@ fn check_text(text: &str) {
             for protocol in [view::TCP, view::UDP] {
                 set.inspect_packet(
                     &packet(protocol, text.as_bytes()),
-                    &mut FlowBits::default(),
+                    &mut FlowVars::default(),
                     &mut scratch,
                     &mut |_| {},
                 );
@@ -129,7 +129,7 @@ proptest! {
             bytes[..8].copy_from_slice(&set.generation().to_ne_bytes());
         }
         let mut state = StreamState::read_from_bytes(&bytes).unwrap();
-        let mut bits = FlowBits::read_from_bytes(&bytes[..40]).unwrap();
+        let mut bits = FlowVars::read_from_bytes(&bytes[..120]).unwrap();
         let mut scratch = Scratch::new(set.len());
         let stream = StreamBytes { window: &window, new_from, offset, last };
         set.inspect_stream(&flow(view::TCP), &mut state, &stream, &mut bits, &mut scratch, &mut |_| {});

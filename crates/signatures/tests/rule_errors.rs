@@ -101,11 +101,6 @@ fn options_that_are_wrong() {
         ("sid:1", "does not end with `;`", "sid:1"),
         ("lua:x; sid:1;", "unsupported keyword `lua`", "lua"),
         (
-            "threshold:type limit,track by_src,count 1,seconds 9; sid:1;",
-            "unsupported keyword `threshold`",
-            "threshold",
-        ),
-        (
             "http.uri; content:\"x\"; sid:1;",
             "unsupported keyword `http.uri`",
             "http.uri",
@@ -288,7 +283,7 @@ fn everything_a_rule_says_is_kept() {
 
 #[test]
 fn too_many_flowbits_name_the_rule() {
-    let text: String = (0..=MAX_FLOWBITS)
+    let text: String = (0..=MAX_FLOW_VARS)
         .map(|number| {
             format!(
                 "alert ip any any -> any any (flowbits:set,bit{number}; sid:{};)\n",
@@ -297,14 +292,14 @@ fn too_many_flowbits_name_the_rule() {
         })
         .collect();
     let rules = parse_rules(&text, &Variables::stock()).unwrap();
-    assert!(RuleSet::compile(rules[..MAX_FLOWBITS].to_vec(), CompileOptions::default()).is_ok());
+    assert!(RuleSet::compile(rules[..MAX_FLOW_VARS].to_vec(), CompileOptions::default()).is_ok());
     let error = RuleSet::compile(rules, CompileOptions::default()).unwrap_err();
     assert_eq!(
         error,
         CompileError::TooManyFlowbits {
-            line: 257,
-            sid: 257,
-            name: "bit256".into()
+            line: MAX_FLOW_VARS + 1,
+            sid: MAX_FLOW_VARS as u32 + 1,
+            name: format!("bit{MAX_FLOW_VARS}")
         }
     );
 }

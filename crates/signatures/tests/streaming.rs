@@ -177,7 +177,7 @@ fn other_rules_forget_what_was_remembered() {
 #[test]
 fn the_size_of_what_is_kept_per_flow() {
     assert_eq!(size_of::<StreamState>(), 176);
-    assert_eq!(size_of::<FlowBits>(), 40);
+    assert_eq!(size_of::<FlowVars>(), 120);
 }
 
 #[test]

@@ -36,5 +36,7 @@ weir_nf::labels! {
         PcreCut = "pcre_cut": Counter<Times>,
         /// Changed buffers that rules did not see: a message had more than 1 MiB of them.
         ChangesCut = "changes_cut": Counter<Times>,
+        /// Flowbits and flowints that a flow had no room for: 32 and 8 at a time.
+        FlowVarsLost = "flow_vars_lost": Counter<Times>,
     }
 }

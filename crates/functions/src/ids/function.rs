@@ -2,7 +2,7 @@
 
 use weir_nf::WorkSpace;
 use weir_nf::prelude::*;
-use weir_signatures::FlowBits;
+use weir_signatures::FlowVars;
 
 use super::counts::{Count, Reason};
 use super::inspect::Inspection;
@@ -31,7 +31,8 @@ Suricata and Snort, and records an `alert` event per match with Suricata's field
 signature_id, rev, signature, category, severity).\n\n\
 Rule keywords: content with nocase, depth, offset, distance, within, startswith, endswith, fast_pattern; \
 pcre, isdataat, byte_test, byte_jump, byte_extract, byte_math; ipv4.hdr and the other headers with bsize; \
-flow, flowbits, dsize, flags, seq, ack, window, ttl, id, ipopts, ip_proto, itype, icode, icmp_id, \
+flow, flowbits, flowint, dsize, flags, seq, ack, window, ttl, id, ipopts, ip_proto, sameip, fragbits, \
+fragoffset, tos, itype, icode, icmp_id, \
 icmp_seq, tcp.mss, icmpv6.mtu, decode-event; app-layer-protocol, app-layer-event, dns.opcode and other numbers; \
 dotprefix, to_lowercase and other changes of buffers; msg, sid, gid, rev, classtype, priority, reference, \
 metadata, target, threshold, detection_filter. Protocols: ip, tcp, tcp-pkt, tcp-stream, udp, icmp, icmpv6, sctp, pkthdr, http, dns, tls, \
@@ -109,7 +110,7 @@ sends no reset.",
         view.events = self.decode_events(packet);
         let blocked = cx.with_work_space::<Space, _>(|space, cx| {
             let (rules, found) = (&mut space.rules, &mut space.found);
-            let mut bits = FlowBits::default();
+            let mut bits = FlowVars::default();
             self.rules
                 .inspect_packet(&view, &mut bits, rules, &mut |alert| found.note(alert));
             tell(&self.catalogue, &view.flow, None, &mut space.found, cx)
@@ -163,4 +164,5 @@ fn count_limits(space: &mut Space, cx: &mut Context<'_>) {
     cx.count(Count::SearchesCut, now.searches_cut - had.searches_cut);
     cx.count(Count::PcreCut, now.pcre_cut - had.pcre_cut);
     cx.count(Count::ChangesCut, now.changes_cut - had.changes_cut);
+    cx.count(Count::FlowVarsLost, now.flow_vars_lost - had.flow_vars_lost);
 }

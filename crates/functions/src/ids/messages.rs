@@ -3,8 +3,8 @@
 use weir_dissect::{Dissector, Message};
 use weir_nf::prelude::*;
 use weir_signatures::{
-    Alert, AppEvent, AppEvents, AppNumber, AppProtocol, AppProtocols, Application, Bytes, FlowBits,
-    FlowContext, MessageState, Phase, Scratch, Transaction,
+    Alert, AppEvent, AppEvents, AppNumber, AppProtocol, AppProtocols, Application, Bytes,
+    FlowContext, FlowVars, MessageState, Phase, Scratch, Transaction,
 };
 
 use super::Ids;
@@ -70,7 +70,7 @@ impl Around<'_> {
         &self,
         message: &Message<'_>,
         head: &mut Head,
-        bits: &mut FlowBits,
+        bits: &mut FlowVars,
         rules: &mut Scratch,
         found: &mut Found,
     ) {

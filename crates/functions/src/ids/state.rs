@@ -2,7 +2,7 @@
 
 use weir_nf::packet::tcp::flag;
 use weir_nf::prelude::*;
-use weir_signatures::{AppProtocol, Application, FlowBits, StreamState as MatchState};
+use weir_signatures::{AppProtocol, Application, FlowVars, StreamState as MatchState};
 
 use crate::stream::StreamState;
 
@@ -11,13 +11,13 @@ use crate::stream::StreamState;
 #[derive(Clone, Copy, Debug, Default, FromBytes, IntoBytes, Immutable, KnownLayout)]
 #[repr(C)]
 pub struct IdsState {
-    pub(super) bits: FlowBits,
+    pub(super) bits: FlowVars,
     pub(super) sides: [SideState; 2],
     pub(super) progress: Progress,
 }
 
 impl State for IdsState {
-    const VERSION: u16 = 1;
+    const VERSION: u16 = 2;
 }
 
 /// One direction of a TCP connection.

@@ -21,7 +21,7 @@ impl Dissected {
         &mut self,
         set: &RuleSet,
         next: &Next<'_>,
-        bits: &mut FlowBits,
+        bits: &mut FlowVars,
         scratch: &mut Scratch,
         on_alert: &mut impl FnMut(&Alert<'_>),
     ) {

@@ -60,7 +60,7 @@ pub fn sids(set: &RuleSet, packet: &PacketView<'_>) -> Vec<u32> {
     let mut sids = Vec::new();
     set.inspect_packet(
         packet,
-        &mut FlowBits::default(),
+        &mut FlowVars::default(),
         &mut Scratch::new(set.len()),
         &mut |alert| sids.push(alert.rule.sid),
     );
@@ -72,7 +72,7 @@ pub struct Stream<'a> {
     pub set: &'a RuleSet,
     pub flow: FlowContext,
     pub state: StreamState,
-    pub bits: FlowBits,
+    pub bits: FlowVars,
     pub scratch: Scratch,
     pub bytes: Vec<u8>,
     /// Old bytes given with new ones, at most.
@@ -87,7 +87,7 @@ impl<'a> Stream<'a> {
             set,
             flow: flow(view::TCP),
             state: StreamState::default(),
-            bits: FlowBits::default(),
+            bits: FlowVars::default(),
             scratch: Scratch::new(set.len()),
             bytes: Vec::new(),
             window: usize::MAX,

@@ -22,7 +22,7 @@ struct Direction {
 struct Flow {
     client: Option<(IpAddr, u16)>,
     sides: [Direction; 2],
-    bits: FlowBits,
+    bits: FlowVars,
     syns: [bool; 2],
     established: bool,
     spoke: Option<usize>,
