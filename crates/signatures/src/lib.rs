@@ -104,6 +104,7 @@ mod messages;
 mod numbers;
 mod options;
 mod packet_options;
+mod packet_tests;
 mod parse;
 mod pcre;
 mod prefilter;
