@@ -4,7 +4,7 @@
 use std::net::{IpAddr, Ipv4Addr};
 
 use weir_signatures::{
-    AppProtocol, Application, CompileOptions, DecodeEvents, FlowVars, FlowContext, PacketView,
+    AppProtocol, Application, CompileOptions, DecodeEvents, FlowContext, FlowVars, PacketView,
     ParseOptions, RuleSet, Scratch, StreamBytes, StreamState, TcpFields, Unsupported, Variables,
     parse_rules_lossy, view,
 };
