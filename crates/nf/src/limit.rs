@@ -48,7 +48,7 @@ impl LimitKind {
     }
 }
 
-/// The kind, count, seconds and time (µs) of a limited event; its key follows.
+/// The kind, count and seconds, as a limited event has them; its time (µs) and its key follow.
 impl fmt::Display for EventLimit {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{} {} {}", self.kind.word(), self.count, self.seconds)
@@ -174,7 +174,7 @@ impl EventLimiter {
     }
 }
 
-/// What a limited event says of its limit, and the line behind that.
+/// Splits a limited event into the text of its limit and the rest of the line.
 fn split(marked: &[u8]) -> Option<(&str, &[u8])> {
     let end = marked.windows(2).position(|pair| pair == b"\",")?;
     let (about, rest) = marked.split_at_checked(end)?;

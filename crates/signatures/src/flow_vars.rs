@@ -1,5 +1,5 @@
-//! What rules remember of a flow: its flowbits and flowints. Plain data of a fixed layout, valid when
-//! zeroed and safe to use whatever its bytes are.
+//! Flowbits and flowints, the variables that rules set and test in a flow. They are plain data of a fixed layout,
+//! valid when zeroed and safe to use whatever their bytes are.
 
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
 
@@ -85,7 +85,7 @@ impl FlowVars {
     }
 }
 
-/// What a `flowint` does, or asks.
+/// Operation of a `flowint`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum FlowIntKind {
     /// `=`: the integer becomes the value.
@@ -126,7 +126,7 @@ pub enum FlowIntValue {
 pub struct FlowInt {
     /// Name of the integer.
     pub name: String,
-    /// What it does, or asks.
+    /// Its operation.
     pub kind: FlowIntKind,
     /// 0 for `isset` and `notset`.
     pub value: FlowIntValue,
@@ -163,7 +163,7 @@ impl IntegerOperation {
         }
     }
 
-    /// What it asks is so.
+    /// True if the test holds; an operation that writes always holds.
     pub(crate) fn holds(&self, vars: &FlowVars) -> bool {
         use FlowIntKind as Kind;
         let (own, value) = (vars.integer(self.name), self.value(vars));

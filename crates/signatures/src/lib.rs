@@ -144,8 +144,8 @@ pub use parse::{
 };
 pub use ranges::{AddressSet, Element, PortSet, RangeSet};
 pub use rule::{
-    Action, Direction, FlagsMode, FlowCondition, FlowbitKind, FlowbitOperation, IpOption,
-    PacketTest, Protocol, Rule, Target,
+    Action, Direction, FlagsMode, FlagsTest, FlowCondition, FlowbitKind, FlowbitOperation,
+    IpOption, PacketTest, Protocol, Rule, Target,
 };
 pub use ruleset::{CompileError, CompileOptions, RuleSet};
 pub use scratch::{Scratch, ScratchCounters};

@@ -4,7 +4,7 @@ use crate::compare::{Compare, parse_number};
 use crate::error::{Fault, Span};
 use crate::events::parse_decode_event;
 use crate::raw_option::RawOption;
-use crate::rule::{FlagsMode, IpOption, PacketTest};
+use crate::rule::{FlagsMode, FlagsTest, IpOption, PacketTest};
 
 /// The condition on packets that an option states, if it states one.
 pub(crate) fn packet_test(text: &str, option: &RawOption) -> Result<Option<PacketTest>, Fault> {
@@ -13,14 +13,14 @@ pub(crate) fn packet_test(text: &str, option: &RawOption) -> Result<Option<Packe
         |max: u32| Compare::parse(value.of(text), max).map_err(|reason| bad_value(option, &reason));
     Ok(Some(match option.keyword.as_str() {
         "dsize" => PacketTest::PayloadSize(compare(65_535)?),
-        "flags" | "tcp.flags" => parse_tcp_flags(text, value)?,
+        "flags" | "tcp.flags" => PacketTest::TcpFlags(TCP_FLAGS.parse(text, value)?),
         "itype" | "icmp.itype" => PacketTest::IcmpType(compare(255)?),
         "icode" | "icmp.icode" => PacketTest::IcmpCode(compare(255)?),
         "icmp_id" | "icmp.id" => PacketTest::IcmpId(quoted_number(text, option)?),
         "icmp_seq" | "icmp.seq" => PacketTest::IcmpSequence(quoted_number(text, option)?),
         "ipopts" | "ip.ipopts" => PacketTest::IpOption(parse_ip_option(text, value)?),
         "sameip" => PacketTest::SameAddresses,
-        "fragbits" => parse_fragment_bits(text, value)?,
+        "fragbits" => PacketTest::FragmentBits(FRAGMENT_BITS.parse(text, value)?),
         "fragoffset" => PacketTest::FragmentOffset(compare(0x1fff)?),
         "tos" => PacketTest::TypeOfService(type_of_service(text, option)?),
         "ttl" | "ip.ttl" => PacketTest::Ttl(compare(255)?),
@@ -86,40 +86,24 @@ fn flag(letter: u8) -> Option<u8> {
     })
 }
 
-/// `[+|*|!]FLAGS[,IGNORED]`; the modifier may also follow the flags.
-pub(crate) fn parse_tcp_flags(text: &str, value: Span) -> Result<PacketTest, Fault> {
-    let kind = Letters {
-        name: "TCP flag",
-        bit: flag,
-        help: "write flags as letters of FSRPAUEC (0 for none), with +, * or ! before them: `flags:S,CE`",
-    };
-    let (mode, flags, ignored) = kind.parse(text, value)?;
-    Ok(PacketTest::TcpFlags {
-        mode,
-        flags,
-        ignored,
-    })
-}
+/// The letters of TCP's flags.
+const TCP_FLAGS: Letters = Letters {
+    name: "TCP flag",
+    bit: flag,
+    help: "write flags as letters of FSRPAUEC (0 for none), with +, * or ! before them: `flags:S,CE`",
+};
 
-/// The same of the flags of IPv4: reserved, don't fragment, more fragments.
-fn parse_fragment_bits(text: &str, value: Span) -> Result<PacketTest, Fault> {
-    let kind = Letters {
-        name: "flag of IPv4",
-        bit: |letter| match letter.to_ascii_uppercase() {
-            b'M' => Some(1),
-            b'D' => Some(2),
-            b'R' => Some(4),
-            _ => None,
-        },
-        help: "write flags as letters of MDR, with +, * or ! before them: `fragbits:M`",
-    };
-    let (mode, flags, ignored) = kind.parse(text, value)?;
-    Ok(PacketTest::FragmentBits {
-        mode,
-        flags,
-        ignored,
-    })
-}
+/// The letters of IPv4's flags: reserved, don't fragment, more fragments.
+const FRAGMENT_BITS: Letters = Letters {
+    name: "flag of IPv4",
+    bit: |letter| match letter.to_ascii_uppercase() {
+        b'M' => Some(1),
+        b'D' => Some(2),
+        b'R' => Some(4),
+        _ => None,
+    },
+    help: "write flags as letters of MDR, with +, * or ! before them: `fragbits:M`",
+};
 
 /// A number, `!` before it, in hexadecimal behind `x`.
 fn type_of_service(text: &str, option: &RawOption) -> Result<Compare, Fault> {
@@ -139,7 +123,7 @@ fn type_of_service(text: &str, option: &RawOption) -> Result<Compare, Fault> {
     })
 }
 
-/// Flags that letters stand for.
+/// Letters that stand for the flags of a header.
 struct Letters {
     name: &'static str,
     bit: fn(u8) -> Option<u8>,
@@ -147,8 +131,8 @@ struct Letters {
 }
 
 impl Letters {
-    /// How they are compared, the flags asked for, and those that are ignored.
-    fn parse(&self, text: &str, value: Span) -> Result<(FlagsMode, u8, u8), Fault> {
+    /// Reads `[+|*|!]FLAGS[,IGNORED]`; the modifier may also follow the flags.
+    fn parse(&self, text: &str, value: Span) -> Result<FlagsTest, Fault> {
         let written = value.of(text);
         let fault = |message: String| Fault::new(value, message).help(self.help);
         let (wanted, ignored) = written.split_once(',').unwrap_or((written, ""));
@@ -182,7 +166,11 @@ impl Letters {
         if flags & ignored_flags != 0 {
             return Err(Fault::new(value, "a flag is both asked for and ignored"));
         }
-        Ok((mode.unwrap_or(FlagsMode::Exact), flags, ignored_flags))
+        Ok(FlagsTest {
+            mode: mode.unwrap_or(FlagsMode::Exact),
+            flags,
+            ignored: ignored_flags,
+        })
     }
 }
 

@@ -1,6 +1,6 @@
 //! Conditions on header fields of packets, as inspection tries them.
 
-use crate::rule::{FlagsMode, IpOption, PacketTest};
+use crate::rule::{IpOption, PacketTest};
 use crate::view::{ICMPV6, PacketView};
 
 /// True if the condition holds for a packet.
@@ -11,11 +11,7 @@ pub(crate) fn holds(test: &PacketTest, packet: &PacketView<'_>) -> bool {
         PacketTest::PayloadSize(compare) => {
             u32::try_from(packet.payload.len()).is_ok_and(|size| compare.holds(size))
         }
-        PacketTest::TcpFlags {
-            mode,
-            flags,
-            ignored,
-        } => tcp.is_some_and(|tcp| flags_hold(mode, tcp.flags & !ignored, flags)),
+        PacketTest::TcpFlags(flags) => tcp.is_some_and(|tcp| flags.holds(tcp.flags)),
         PacketTest::IcmpType(compare) => icmp.is_some_and(|icmp| compare.holds(icmp.kind.into())),
         PacketTest::IcmpCode(compare) => icmp.is_some_and(|icmp| compare.holds(icmp.code.into())),
         PacketTest::IcmpId(id) => icmp.is_some_and(|icmp| icmp.id == Some(id)),
@@ -34,14 +30,10 @@ pub(crate) fn holds(test: &PacketTest, packet: &PacketView<'_>) -> bool {
         PacketTest::IcmpSequence(number) => icmp.is_some_and(|icmp| icmp.sequence == Some(number)),
         PacketTest::IpOption(option) => has_ip_option(packet.ip_options, option),
         PacketTest::SameAddresses => packet.flow.source == packet.flow.destination,
-        PacketTest::FragmentBits {
-            mode,
-            flags,
-            ignored,
-        } => ipv4_word(packet, 6).is_some_and(|word| {
-            let present = (word >> 13) as u8;
-            flags_hold(mode, present & !ignored, flags)
-        }),
+        PacketTest::FragmentBits(flags) => {
+            let word = ipv4_word(packet, 6);
+            word.is_some_and(|word| flags.holds((word >> 13) as u8))
+        }
         PacketTest::FragmentOffset(compare) => {
             let word = ipv4_word(packet, 6);
             word.is_some_and(|word| compare.holds(u32::from(word & 0x1fff)))
@@ -60,15 +52,6 @@ pub(crate) fn holds(test: &PacketTest, packet: &PacketView<'_>) -> bool {
         PacketTest::TcpWindow { value, negated } => {
             tcp.is_some_and(|tcp| (tcp.window == value) != negated)
         }
-    }
-}
-
-fn flags_hold(mode: FlagsMode, present: u8, flags: u8) -> bool {
-    match mode {
-        FlagsMode::Exact => present == flags,
-        FlagsMode::All => present & flags == flags,
-        FlagsMode::Any => present & flags != 0,
-        FlagsMode::Not => present & flags != flags,
     }
 }
 

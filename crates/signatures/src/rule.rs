@@ -122,7 +122,7 @@ impl FlowbitKind {
     }
 }
 
-/// How the flags of a TCP header are compared.
+/// How the flags of a header are compared.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum FlagsMode {
     /// Exactly these flags are set.
@@ -133,6 +133,30 @@ pub enum FlagsMode {
     Any,
     /// Not all of these flags are set (`!`).
     Not,
+}
+
+/// A condition on the flags of a header.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct FlagsTest {
+    /// How they are compared.
+    pub mode: FlagsMode,
+    /// The flags asked for.
+    pub flags: u8,
+    /// Flags that are ignored.
+    pub ignored: u8,
+}
+
+impl FlagsTest {
+    /// True if a header with these flags meets it.
+    pub fn holds(self, present: u8) -> bool {
+        let (present, flags) = (present & !self.ignored, self.flags);
+        match self.mode {
+            FlagsMode::Exact => present == flags,
+            FlagsMode::All => present & flags == flags,
+            FlagsMode::Any => present & flags != 0,
+            FlagsMode::Not => present & flags != flags,
+        }
+    }
 }
 
 /// An IPv4 option that `ipopts` can ask for (numbers of the IANA registry).
@@ -156,14 +180,7 @@ pub enum PacketTest {
     /// `dsize`: bytes of payload.
     PayloadSize(Compare),
     /// `flags`, `tcp.flags`: the low eight flags of the TCP header (RFC 9293 §3.1).
-    TcpFlags {
-        /// How they are compared.
-        mode: FlagsMode,
-        /// The flags asked for.
-        flags: u8,
-        /// Flags that are ignored.
-        ignored: u8,
-    },
+    TcpFlags(FlagsTest),
     /// `itype`: ICMP type.
     IcmpType(Compare),
     /// `icode`: ICMP code.
@@ -177,14 +194,7 @@ pub enum PacketTest {
     /// `sameip`: source and destination are one address.
     SameAddresses,
     /// `fragbits`: the flags of the IPv4 header, more fragments lowest (RFC 791 section 3.1).
-    FragmentBits {
-        /// How they are compared.
-        mode: FlagsMode,
-        /// The flags asked for.
-        flags: u8,
-        /// Flags that are ignored.
-        ignored: u8,
-    },
+    FragmentBits(FlagsTest),
     /// `fragoffset`: fragment offset of the IPv4 header, in units of 8 bytes.
     FragmentOffset(Compare),
     /// `tos`: the second byte of the IPv4 header.

@@ -45,7 +45,7 @@ impl Default for CompileOptions {
 /// Rules that cannot be compiled, although each was read without fault.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum CompileError {
-    /// More than [`MAX_FLOW_VARS`] names of flowbits; this rule has the first one too many.
+    /// More than [`MAX_FLOW_VARS`] names of flowbits, or of flowints; this rule has the first one too many.
     TooManyFlowbits {
         /// The rule's line.
         line: usize,

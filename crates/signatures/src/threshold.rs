@@ -18,7 +18,7 @@ pub enum ThresholdKind {
     DetectionFilter,
 }
 
-/// What matches have in common that are counted together.
+/// The key by which matches are counted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Track {
     /// The packet's source (`by_src`).
@@ -38,7 +38,7 @@ pub enum Track {
 pub struct Threshold {
     /// Which matches are reported.
     pub kind: ThresholdKind,
-    /// Which ones are counted together.
+    /// The key by which they are counted.
     pub track: Track,
     /// At least 1.
     pub count: u32,
@@ -47,7 +47,7 @@ pub struct Threshold {
 }
 
 impl Threshold {
-    /// True where matches before a count is reached are as good as none: whether one counts depends on others.
+    /// True where a match counts only after others, which may be of other flows.
     pub fn awaits_others(&self) -> bool {
         self.kind != ThresholdKind::Limit
     }
@@ -66,7 +66,7 @@ impl Track {
         })
     }
 
-    /// The addresses that matches between these have in common; none of a rule or a flow.
+    /// The addresses in the key of a match between these; a rule's or a flow's has none.
     pub fn addresses(self, source: IpAddr, destination: IpAddr) -> [Option<IpAddr>; 2] {
         match self {
             Track::Source => [Some(source), None],

@@ -1,10 +1,14 @@
 //! Files of thresholds and suppressions, as Suricata's `threshold.config`.
 
+use std::collections::BTreeSet;
+use std::net::IpAddr;
+
 use crate::error::{Fault, RuleError, Span};
 use crate::ranges::AddressSet;
+use crate::rule::Rule;
 use crate::sets::parse_set;
 use crate::source::Source;
-use crate::threshold::{Fields, Threshold, parts};
+use crate::threshold::{Fields, Threshold, ThresholdKind, parts};
 use crate::variables::Variables;
 
 /// The rules that an entry is about; 0 stands for all.
@@ -20,18 +24,18 @@ impl About {
     }
 }
 
-/// Whose matches are not reported.
+/// A suppression: the addresses of which matches are not reported.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Suppression {
-    /// Those from these addresses.
+    /// Matches from these addresses.
     source: Option<AddressSet>,
-    /// Those to these addresses.
+    /// Matches to these addresses.
     destination: Option<AddressSet>,
 }
 
 impl Suppression {
     /// True where a match between these ends is not reported.
-    pub fn covers(&self, source: std::net::IpAddr, destination: std::net::IpAddr) -> bool {
+    pub fn covers(&self, source: IpAddr, destination: IpAddr) -> bool {
         let is_in = |set: &Option<AddressSet>, address| {
             let set = set.as_ref();
             set.is_some_and(|set| set.contains(address))
@@ -110,16 +114,16 @@ impl ThresholdLists {
     /// The threshold of a rule that has `own`: an entry for this rule replaces its `threshold`, but no
     /// `detection_filter`; of several entries the last one counts. One for all rules is for those without either.
     pub fn threshold(&self, gid: u32, sid: u32, own: Option<Threshold>) -> Option<Threshold> {
-        use crate::threshold::ThresholdKind::DetectionFilter;
-        if own.is_some_and(|own| own.kind == DetectionFilter) {
+        if own.is_some_and(|own| own.kind == ThresholdKind::DetectionFilter) {
             return own;
         }
-        let named = |about: &About| about.names(gid, sid);
-        let mut all = self.thresholds.iter().rev();
-        let all = all.by_ref().filter(|(about, _)| named(about));
-        let (of_rule, of_all): (Vec<_>, Vec<_>) = all.partition(|(about, _)| about.sid != 0);
-        let first = |entries: Vec<&(About, Threshold)>| entries.first().map(|(_, t)| *t);
-        first(of_rule).or(own).or(first(of_all))
+        let last = |of_one_rule: bool| {
+            let mut latest_first = self.thresholds.iter().rev();
+            let found = latest_first
+                .find(|(about, _)| (about.sid != 0) == of_one_rule && about.names(gid, sid));
+            found.map(|(_, threshold)| *threshold)
+        };
+        last(true).or(own).or_else(|| last(false))
     }
 
     /// The suppressions for a rule.
@@ -129,12 +133,16 @@ impl ThresholdLists {
         named.map(|(_, suppression)| suppression.clone()).collect()
     }
 
-    /// Rules that entries name one by one, by gid and sid.
-    pub fn named(&self) -> impl Iterator<Item = (u32, u32)> + '_ {
+    /// Gid and sid of each rule that an entry names and that is not among `rules`.
+    pub fn missing(&self, rules: &[Rule]) -> BTreeSet<(u32, u32)> {
         let thresholds = self.thresholds.iter().map(|(about, _)| about);
         let all = thresholds.chain(self.suppressions.iter().map(|(about, _)| about));
-        all.filter(|about| about.sid != 0)
-            .map(|about| (about.gid, about.sid))
+        let named = all.filter(|about| about.sid != 0);
+        let mut missing: BTreeSet<_> = named.map(|about| (about.gid, about.sid)).collect();
+        for rule in rules {
+            missing.remove(&(rule.gid, rule.sid));
+        }
+        missing
     }
 }
 
@@ -189,7 +197,7 @@ fn suppression(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::threshold::{ThresholdKind, Track};
+    use crate::threshold::Track;
 
     fn read(text: &str) -> Result<ThresholdLists, Vec<RuleError>> {
         let mut lists = ThresholdLists::default();
@@ -221,7 +229,7 @@ mod tests {
             ..own
         };
         assert_eq!(lists.threshold(1, 7, Some(filter)), Some(filter));
-        assert_eq!(lists.named().collect::<Vec<_>>(), [(1, 7), (1, 7)]);
+        assert_eq!(lists.missing(&[]), BTreeSet::from([(1, 7)]));
     }
 
     #[test]

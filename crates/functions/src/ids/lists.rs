@@ -1,7 +1,7 @@
-//! Lists of rules to leave out, to take, to let drop and to change, out of the settings.
+//! Lists of rules to leave out, to take, to let drop and to change, and thresholds, out of the settings.
 
 use weir_nf::prelude::*;
-use weir_signatures::{ListKind, RuleLists, ThresholdLists, Variables};
+use weir_signatures::{ListKind, RuleError, RuleLists, ThresholdLists, Variables};
 
 use super::told::told;
 
@@ -15,12 +15,8 @@ pub(super) fn read(
 ) -> Result<RuleLists, SettingsError> {
     let mut lists = RuleLists::default();
     for (kind, setting, names) in named {
-        for (number, name) in names.iter().enumerate() {
-            let path = format!("{setting}[{number}]");
-            let text = set_up.text(&path, name)?;
-            let added = lists.add(*kind, name, &text);
-            added.map_err(|errors| told(&path, name, &errors))?;
-        }
+        let add = |name: &str, text: &str| lists.add(*kind, name, text);
+        each_text(setting, names, set_up, add)?;
     }
     Ok(lists)
 }
@@ -32,11 +28,22 @@ pub(super) fn thresholds(
     set_up: &mut SetUp<'_>,
 ) -> Result<ThresholdLists, SettingsError> {
     let mut lists = ThresholdLists::default();
-    for (number, name) in names.iter().enumerate() {
-        let path = format!("threshold-files[{number}]");
-        let text = set_up.text(&path, name)?;
-        let added = lists.add(&text, variables);
-        added.map_err(|errors| told(&path, name, &errors))?;
-    }
+    let add = |_: &str, text: &str| lists.add(text, variables);
+    each_text("threshold-files", names, set_up, add)?;
     Ok(lists)
+}
+
+/// Hands the name and the text of each file of a setting to `add`.
+fn each_text(
+    setting: &str,
+    names: &[String],
+    set_up: &mut SetUp<'_>,
+    mut add: impl FnMut(&str, &str) -> Result<(), Vec<RuleError>>,
+) -> Result<(), SettingsError> {
+    for (number, name) in names.iter().enumerate() {
+        let path = format!("{setting}[{number}]");
+        let text = set_up.text(&path, name)?;
+        add(name, &text).map_err(|errors| told(&path, name, &errors))?;
+    }
+    Ok(())
 }

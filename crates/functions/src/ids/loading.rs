@@ -74,7 +74,7 @@ pub struct Loaded {
     /// Class type that is not known → rules that name it, place of the first one.
     pub classtypes: BTreeMap<String, (usize, String)>,
     /// Rules that thresholds name and that are not there: gid and sid.
-    pub unnamed: BTreeSet<(u32, u32)>,
+    pub missing: BTreeSet<(u32, u32)>,
     /// Rules that lists have changed.
     pub lists: Applied,
     /// Why the rules can't be used together, although each can be read.
@@ -297,10 +297,7 @@ impl Loading {
                 known.or_insert((0, place)).0 += 1;
             }
         }
-        let rules = self.collected.rules().iter();
-        let known: BTreeSet<(u32, u32)> = rules.map(|rule| (rule.gid, rule.sid)).collect();
-        let named = self.thresholds.named();
-        self.loaded.unnamed = named.filter(|named| !known.contains(named)).collect();
+        self.loaded.missing = self.thresholds.missing(self.collected.rules());
         let options = CompileOptions {
             classifications,
             ..CompileOptions::default()

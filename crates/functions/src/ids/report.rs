@@ -1,9 +1,11 @@
 //! Alerts: what they say, and how they leave.
 
+use core::fmt;
 use std::collections::BTreeMap;
+use std::net::IpAddr;
 
 use weir_nf::prelude::*;
-use weir_nf::{Event, EventLimit, LimitKind};
+use weir_nf::{EventLimit, LimitKind};
 use weir_signatures::{
     Alert, Classifications, DEFAULT_PRIORITY, FlowContext, Rule, Scratch, ScratchCounters,
     Suppression, Threshold, ThresholdKind, ThresholdLists, Track, view,
@@ -112,11 +114,6 @@ impl Catalogue {
         Catalogue(rules.map(|r| ((r.gid, r.sid), shown(r))).collect())
     }
 
-    /// True where there is such a rule.
-    pub(super) fn has(&self, gid: u32, sid: u32) -> bool {
-        self.0.contains_key(&(gid, sid))
-    }
-
     /// Rules that only report since they have a threshold; `blocks` says which would drop.
     pub(super) fn told_only<'r>(
         &self,
@@ -131,15 +128,45 @@ impl Catalogue {
     }
 }
 
-/// Writes of how many reports this is one.
-fn limit(
-    event: &mut Event<'_>,
-    threshold: &Threshold,
-    (gid, sid): (u32, u32),
-    flow: &FlowContext,
-    id: Option<u64>,
-) {
-    let limit = EventLimit {
+/// The key by which a threshold counts alerts.
+struct Key {
+    gid: u32,
+    sid: u32,
+    flow: Option<u64>,
+    addresses: [Option<IpAddr>; 2],
+}
+
+impl Key {
+    /// Of an alert in this flow, whose number is `id`; a packet without a flow is counted by its addresses.
+    fn of(track: Track, (gid, sid): (u32, u32), flow: &FlowContext, id: Option<u64>) -> Key {
+        let flow_id = id.filter(|_| track == Track::Flow);
+        let track = match track {
+            Track::Flow if id.is_none() => Track::Both,
+            track => track,
+        };
+        Key {
+            gid,
+            sid,
+            flow: flow_id,
+            addresses: track.addresses(flow.source, flow.destination),
+        }
+    }
+}
+
+impl fmt::Display for Key {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "ids {}:{}", self.gid, self.sid)?;
+        if let Some(id) = self.flow {
+            write!(f, " flow {id}")?;
+        }
+        let mut addresses = self.addresses.iter().flatten();
+        addresses.try_for_each(|address| write!(f, " {address}"))
+    }
+}
+
+/// The threshold as a limit of events.
+fn event_limit(threshold: &Threshold) -> EventLimit {
+    EventLimit {
         kind: match threshold.kind {
             ThresholdKind::Limit => LimitKind::First,
             ThresholdKind::Threshold => LimitKind::Each,
@@ -148,24 +175,7 @@ fn limit(
         },
         count: threshold.count,
         seconds: threshold.seconds,
-    };
-    let mut ends = threshold.track.addresses(flow.source, flow.destination);
-    let mut flow_id = None;
-    if threshold.track == Track::Flow {
-        match id {
-            Some(id) => flow_id = Some(id),
-            // A packet without a flow.
-            None => ends = Track::Both.addresses(flow.source, flow.destination),
-        }
     }
-    match (ends, flow_id) {
-        (_, Some(id)) => event.limit(limit, format_args!("ids {gid}:{sid} flow {id}")),
-        ([None, _], None) => event.limit(limit, format_args!("ids {gid}:{sid}")),
-        ([Some(one), None], None) => event.limit(limit, format_args!("ids {gid}:{sid} {one}")),
-        ([Some(one), Some(other)], None) => {
-            event.limit(limit, format_args!("ids {gid}:{sid} {one} {other}"))
-        }
-    };
 }
 
 /// Records the alerts that were found and gives whether one of them blocks.
@@ -195,7 +205,8 @@ pub(super) fn tell(
         }
         let mut event = cx.packet_event("alert");
         if let Some(threshold) = &rule.threshold {
-            limit(&mut event, threshold, (gid, sid), flow, id);
+            let key = Key::of(threshold.track, (gid, sid), flow, id);
+            event.limit(event_limit(threshold), key);
         }
         if let Some(id) = id {
             event.number("flow_id", id);

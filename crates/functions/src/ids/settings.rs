@@ -204,12 +204,10 @@ impl Settings {
         let blocks = |rule: &Rule| self.action.blocks(rule);
         let rules = all.rules();
         let catalogue = Catalogue::new(rules.iter(), &classifications, &thresholds, blocks);
-        for (gid, sid) in thresholds.named() {
-            if !catalogue.has(gid, sid) {
-                set_up.warn(format!(
-                    "threshold-files: there is no rule with gid {gid} and sid {sid}"
-                ));
-            }
+        for (gid, sid) in thresholds.missing(rules) {
+            set_up.warn(format!(
+                "threshold-files: there is no rule with gid {gid} and sid {sid}"
+            ));
         }
         let told_only = catalogue.told_only(rules.iter(), blocks);
         if told_only > 0 {

@@ -52,9 +52,9 @@ pub(super) fn text(loaded: &Loaded, all: bool) -> String {
         text += "\nClass types that are not known, so that rules have the default priority:\n";
         text += &columns(rows.collect());
     }
-    if !loaded.unnamed.is_empty() {
+    if !loaded.missing.is_empty() {
         let names = loaded
-            .unnamed
+            .missing
             .iter()
             .map(|(gid, sid)| format!("{gid}:{sid}"));
         let names: Vec<String> = names.collect();
@@ -171,7 +171,7 @@ pub(super) fn value(loaded: &Loaded, all: bool) -> Value {
             "modified": loaded.lists.modified,
         },
         "unknown_classtypes": classtypes.collect::<Vec<_>>(),
-        "unknown_rules": loaded.unnamed.iter()
+        "unknown_rules": loaded.missing.iter()
             .map(|(gid, sid)| json!({"gid": gid, "sid": sid})).collect::<Vec<_>>(),
         "together": loaded.together,
     });
