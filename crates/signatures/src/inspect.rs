@@ -45,6 +45,8 @@ pub struct Inspection {
     pub alerts: u32,
     /// A `pass` rule matched: rules after it were not tried.
     pub passed: bool,
+    /// A rule that matched writes flowbits or flowints; the flow's variables may have changed.
+    pub wrote_vars: bool,
     /// Flowbits and flowints that the flow had no room for.
     pub vars_lost: u64,
 }
@@ -612,7 +614,10 @@ impl Compiled {
         inspection: &mut Inspection,
         on_alert: &mut impl FnMut(&Alert<'_>),
     ) {
-        inspection.vars_lost += self.write_vars(bits);
+        if !self.bit_writes.is_empty() || !self.integer_writes.is_empty() {
+            inspection.wrote_vars = true;
+            inspection.vars_lost += self.write_vars(bits);
+        }
         if self.rule.action == Action::Pass {
             inspection.passed = true;
         } else if !self.rule.noalert {

@@ -139,11 +139,11 @@ impl<'i, 'f, 'c> Inspection<'i, 'f, 'c> {
         let (rules, found) = (&mut self.space.rules, &mut self.space.found);
         let set = &self.ids.rules;
         let mut note = |alert: &Alert<'_>| found.note(alert);
-        match again {
+        let inspection = match again {
             false => set.inspect_packet(view, &mut bits, rules, &mut note),
             true => set.inspect_packet_again(view, &mut bits, rules, &mut note),
         };
-        if bits != self.flow.state.bits {
+        if inspection.wrote_vars && bits != self.flow.state.bits {
             self.flow.state.bits = bits;
         }
         self.tell(&view.flow);
