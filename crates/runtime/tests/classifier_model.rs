@@ -282,7 +282,8 @@ impl Model {
                 None => self.name_only_flow(unit, key),
             };
         }
-        if self.has_flow(unit, key) {
+        // Where nobody has the key any more, a hidden flow of the unit gets it back below.
+        if holder.is_some() && self.has_flow(unit, key) {
             return true;
         }
         if self.flow_count() == MAX as usize {
