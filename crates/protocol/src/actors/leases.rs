@@ -15,7 +15,7 @@ use weir_runtime::notes::{self, Note};
 use super::kept::Kept;
 use super::{ActorCount, Actors};
 use crate::ids::{Clock, UnitId, View};
-use crate::message::{DOUBTS, Message, Part};
+use crate::message::{DOUBTS, Entry, Message, Part};
 use crate::plant::Plant;
 
 /// A port of a pool.
@@ -140,12 +140,33 @@ impl Actors {
         }
     }
 
+    /// The switch says that a port is free. After a restart it may say so of a port that a flow
+    /// of an earlier packet ended at, while a packet that it has not let out has leased the port
+    /// anew: it is asked then.
     pub(super) fn freed(&mut self, pool: PoolId, lease: PortLease) {
         self.counts.add(ActorCount::PortFreed);
+        if let Some(unit) = self.unheard_lessee((pool, lease)) {
+            self.counts.add(ActorCount::PortDoubted);
+            self.ports.doubts.insert((pool, lease), Some(unit));
+            self.ports.asked = None;
+            return;
+        }
         if self.settings.plant != Some(Plant::PortStaysKnown) {
             self.ports.free((pool, lease));
         }
         self.engine.leases_mut().free(pool, lease);
+    }
+
+    /// The unit whose entry leased the port, where that is not known to be let out.
+    fn unheard_lessee(&self, port: Port) -> Option<UnitId> {
+        let leased = self.ports.leased.get(&port)?;
+        let cold = self.cold.get(&leased.unit)?;
+        let kept = cold.stored.values().map(|stored| &stored.kept);
+        let mut entries = kept.chain([&cold.live.kept]).flat_map(Kept::iter);
+        let is_its = |entry: &Entry| {
+            entry.clock == leased.clock && leased_in(&entry.parts).any(|its| its == port)
+        };
+        entries.any(is_its).then_some(leased.unit)
     }
 
     /// The switch before this one may have let anything out, or not.
