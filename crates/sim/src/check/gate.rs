@@ -28,7 +28,13 @@ impl Checker {
             return;
         };
         // A packet that went astray may begin an actor where nobody wants one.
-        if entry.clock.0 <= unit.out || !unit.speakers.contains(&(view, from)) {
+        if !unit.speakers.contains(&(view, from)) {
+            return;
+        }
+        if entry.clock.0 <= unit.out {
+            if let Some(taken) = &mut unit.taken {
+                taken.note(view, entry);
+            }
             return;
         }
         match unit.entries.get(&(view, entry.clock)) {

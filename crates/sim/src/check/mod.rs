@@ -17,6 +17,7 @@ mod protection;
 mod reference;
 mod requests;
 mod show;
+mod taken;
 mod unit;
 mod views;
 
@@ -91,6 +92,8 @@ pub(crate) struct Leaving {
 pub(crate) trait Cluster {
     /// The runtime is dead, or the switch was told so.
     fn is_gone(&self, runtime: RuntimeId) -> bool;
+    /// A switch was told at some time that the runtime is dead.
+    fn was_suspected(&self, runtime: RuntimeId) -> bool;
     /// The clock up to which the runtime holds the view's state and outputs;
     /// `None` where it is dead or has nothing.
     fn stored(&self, runtime: RuntimeId, unit: UnitId, view: View) -> Option<Clock>;

@@ -8,6 +8,7 @@ use weir_protocol::message::{Entry, Part};
 use weir_protocol::{Clock, RuntimeId, UnitId, View};
 
 use super::Reference;
+use super::taken::Taken;
 
 /// A view and who holds its state.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -106,26 +107,6 @@ pub(crate) struct UnitRecord {
     pub(crate) unopened: bool,
     /// Packets that a restart took from claims, until something is let out after it.
     pub(crate) taken: Option<Taken>,
-}
-
-/// Packets that a restarted switch took for applied, although no switch has let them out.
-#[derive(Clone, Debug)]
-pub(crate) struct Taken {
-    /// The state of the reference when the last entry was let out.
-    pub(crate) state: Option<Vec<u8>>,
-    /// The clock of that entry.
-    pub(crate) out: u64,
-    /// The packets after it.
-    pub(crate) applied: Vec<TakenPacket>,
-}
-
-/// A packet of those.
-#[derive(Clone, Debug)]
-pub(crate) struct TakenPacket {
-    pub(crate) part: Part,
-    pub(crate) made: Entry,
-    /// Views in which it was lost after all, and with them in those that go on from them.
-    pub(crate) lost: Vec<View>,
 }
 
 impl UnitRecord {
@@ -270,8 +251,17 @@ impl UnitRecord {
         first.map_or(View::NONE, |(view, _)| *view)
     }
 
+    /// What every view's owner has made of a number.
+    pub(crate) fn entries_at(&self, clock: Clock) -> Vec<(View, Entry)> {
+        let all = self.entries.iter();
+        let of_clock = all.filter(|((_, at), _)| *at == clock);
+        of_clock
+            .map(|((view, _), made)| (*view, made.clone()))
+            .collect()
+    }
+
     /// The view that a view goes on from.
-    fn origin(&self, view: View) -> Option<View> {
+    pub(crate) fn origin(&self, view: View) -> Option<View> {
         self.came_from.get(&view).copied().flatten()
     }
 

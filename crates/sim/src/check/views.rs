@@ -7,7 +7,8 @@ use weir_protocol::{Clock, RuntimeId, UnitId, View};
 
 use super::gate::part_of;
 use super::show::{is_tick, show_unit, show_view};
-use super::unit::{Holders, Taken, TakenPacket, UnitRecord};
+use super::taken::{Taken, TakenPacket};
+use super::unit::{Holders, UnitRecord};
 use super::{Checker, Cluster, Invariant};
 
 impl Checker {
@@ -41,15 +42,21 @@ impl Checker {
             self.units.insert(id, UnitRecord::new(holders));
             return;
         }
+        let is_claimed = matches!(holders.start, Start::Claimed(_));
+        // Design §6: an older copy may win where both holders are gone. It is that of a runtime
+        // which a switch had suspected, and which nobody told of the end.
+        let is_forgotten = |unit: &UnitRecord| {
+            unit.ended
+                && cluster.was_suspected(holders.holder)
+                && unit.current.left(|who| cluster.is_gone(who)).is_none()
+        };
+        if is_claimed && known.as_deref().is_some_and(is_forgotten) {
+            return self.revive(id, holders);
+        }
         let Some(unit) = known else {
-            if self.lenient && matches!(holders.start, Start::Claimed(_)) {
-                // All who knew of its end died before an older copy was forgotten.
-                let mut record = UnitRecord::new(holders);
-                record.adrift = true;
-                self.reference.forget(id);
-                self.aliases.forget(id);
-                self.units.insert(id, record);
-                return;
+            // All who knew of its end died before an older copy was forgotten.
+            if self.lenient && is_claimed {
+                return self.revive(id, holders);
             }
             let text = "a view of an unknown unit opens".to_owned();
             return self.violated(Invariant::OneView, Some(id), text);
@@ -106,12 +113,21 @@ impl Checker {
         }
     }
 
+    /// A unit that has ended goes on from an older copy: what its state should be nobody can tell.
+    fn revive(&mut self, id: UnitId, holders: Holders) {
+        let mut record = UnitRecord::new(holders);
+        record.adrift = true;
+        self.reference.forget(id);
+        self.aliases.forget(id);
+        self.units.insert(id, record);
+    }
+
     /// Packets applied and not let out before the switch's restart are lost; the reference
     /// applies them, too.
     fn claimed(&mut self, id: UnitId, holders: Holders, of: View, cluster: &dyn Cluster) {
         self.tally.claimed += 1;
         let base = holders.base;
-        self.take_back(id, base);
+        self.take_back(id, base, of);
         let Some(unit) = self.units.get_mut(&id) else {
             return;
         };
@@ -146,25 +162,23 @@ impl Checker {
             applied: Vec::new(),
         });
         for clock in out + 1..=base {
-            let made = unit.entry_of(of, Clock(clock));
+            let made_in = unit.entries_at(Clock(clock));
             let known = unit.numbered.remove(&clock);
-            let applied = known.zip(made).and_then(|(k, m)| Some((k.applied(&m)?, m)));
-            let Some((part, made)) = applied else {
+            let packet = known.and_then(|known| TakenPacket::new(unit, of, known, made_in));
+            let Some(packet) = packet else {
                 let text = format!("a restart goes on after {clock}, which nobody applied");
                 return self.violated(Invariant::ExactlyOnce, Some(id), text);
             };
-            self.tally.switch_restart += u64::from(!is_tick(&part));
+            let (part, made) = (&packet.part, &packet.made);
+            self.tally.switch_restart += u64::from(!is_tick(part));
             // Its names came with the claim.
-            self.aliases.claim(id, &made);
+            self.aliases.claim(id, made);
             if adrift {
                 continue;
             }
-            taken.applied.push(TakenPacket {
-                part: part.clone(),
-                made: made.clone(),
-                lost: Vec::new(),
-            });
-            if let Some(text) = self.reference.compare(id, holders.view, &part, &made) {
+            let difference = self.reference.compare(id, holders.view, part, made);
+            taken.applied.push(packet);
+            if let Some(text) = difference {
                 let text = format!("entry {clock} before the restart: {text}");
                 return self.violated(Invariant::Equivalence, Some(id), text);
             }
@@ -202,17 +216,26 @@ impl Checker {
     }
 
     /// Nothing was let out since the last restart, and this one may take a claim of
-    /// less than that did.
-    fn take_back(&mut self, id: UnitId, base: u64) {
+    /// less than that did, or of another view.
+    fn take_back(&mut self, id: UnitId, base: u64, of: View) {
         let Some(unit) = self.units.get_mut(&id) else {
             return;
         };
-        if let Some(taken) = &mut unit.taken
-            && base >= taken.out
-        {
+        let Some(mut taken) = unit.taken.take() else {
+            return;
+        };
+        if base >= taken.out {
             taken.applied.truncate((base - taken.out) as usize);
+            for packet in &mut taken.applied {
+                if packet.take_of(unit, of) {
+                    self.aliases.claim(id, &packet.made);
+                }
+            }
             unit.out = unit.out.min(base);
+            unit.taken = Some(taken);
             self.replay(id);
+        } else {
+            unit.taken = Some(taken);
         }
     }
 

@@ -78,6 +78,10 @@ impl Cluster for Seen<'_> {
         self.0.iter().any(Process::is_useful)
     }
 
+    fn was_suspected(&self, runtime: RuntimeId) -> bool {
+        self.of(runtime).is_some_and(Process::was_suspected)
+    }
+
     fn takes_units(&self, runtime: RuntimeId) -> bool {
         self.of(runtime).is_some_and(World::takes_units)
     }
@@ -193,7 +197,7 @@ impl World<'_> {
             if process.suspected && !serves {
                 return;
             }
-            process.suspected = true;
+            process.suspect();
         }
         if self.settings.slip() == Some(Slip::DeathUntold) {
             return;
@@ -357,7 +361,7 @@ impl World<'_> {
         let drawn = mix(self.plan.seed, u64::from(self.generation)) as u32;
         let left_out = self.victim(drawn);
         if let Some(process) = left_out.and_then(|no| self.processes.get_mut(no)) {
-            process.suspected = true;
+            process.suspect();
             let name = process.name();
             self.count("runtimes_unlisted");
             self.say(None, || format!("the next V is not told of {name}"));
@@ -570,7 +574,7 @@ impl World<'_> {
                 self.join_thread(no);
                 self.close_streams(no);
                 if let Some(process) = self.processes.get_mut(no) {
-                    process.suspected = true;
+                    process.suspect();
                 }
                 if self.phase == Phase::Busy {
                     let later = self.random.below(10_000_000);

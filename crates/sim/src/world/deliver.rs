@@ -97,7 +97,7 @@ impl World<'_> {
         }
         let count = frames.len();
         self.taken += frames.len() as u64;
-        let before = Before::new(switch, frames.len());
+        let before = Before::new(switch, pool, frames.len());
         switch.ingress(time, pool, &mut frames);
         self.look_at_input_drops(&before);
         self.flush(no);

@@ -1,5 +1,6 @@
 //! I1: the reasons why a switch drops packets. Each has a condition that the world sees.
 
+use weir_packet::FramePool;
 use weir_protocol::Switch;
 use weir_protocol::switch::SwitchDrop;
 
@@ -20,14 +21,17 @@ pub(super) struct Before {
     was_recovering: bool,
     /// Packets of the burst.
     packets: usize,
+    /// Frames that were free, those of the burst taken.
+    free: usize,
 }
 
 impl Before {
-    pub(super) fn new(switch: &Switch, packets: usize) -> Before {
+    pub(super) fn new(switch: &Switch, pool: &FramePool, packets: usize) -> Before {
         Before {
             counted: AT_INPUT.map(|drop| switch.drops().get(drop)),
             was_recovering: switch.is_recovering(),
             packets,
+            free: pool.available(),
         }
     }
 }
@@ -37,7 +41,7 @@ impl World<'_> {
     pub(super) fn look_at_input_drops(&mut self, before: &Before) {
         let settings = self.switch_settings();
         let has_runtimes = self.processes.iter().any(Process::is_useful);
-        let Some((Body::Switch(switch), pool)) = self
+        let Some((Body::Switch(switch), _)) = self
             .switch
             .and_then(|no| self.processes.get(no)?.living.as_ref())
         else {
@@ -51,10 +55,11 @@ impl World<'_> {
                 !before.was_recovering || switch.report().held < u64::from(settings.recovery_held)
             }
             SwitchDrop::NoRuntime => before.was_recovering || has_runtimes,
-            // The frames of dropped packets are free again.
+            // A packet takes one frame at most, for its copy. What is free afterwards says
+            // nothing: a unit that turns out to be lost in the burst frees its copies.
             _ => {
                 before.was_recovering
-                    || pool.available() > 2 * settings.reserve as usize + before.packets
+                    || before.free > 2 * settings.reserve as usize + before.packets
             }
         });
         if let Some(drop) = wrong {

@@ -71,6 +71,7 @@ pub(crate) struct Process {
     pub(crate) switch: ProcessNo,
     /// The switch was told that it is dead.
     pub(crate) suspected: bool,
+    was_suspected: bool,
     /// Nanoseconds by which its clock is ahead.
     pub(crate) skew: u64,
     /// It leaves when it is drained.
@@ -133,6 +134,7 @@ impl Process {
             wake_at: None,
             switch,
             suspected: false,
+            was_suspected: false,
             skew: 0,
             draining: false,
             is_logger: false,
@@ -169,6 +171,17 @@ impl Process {
     /// True where it may keep copies.
     pub(crate) fn is_keeper(&self) -> bool {
         self.is_alive() && !self.suspected && !self.draining && self.runtime().is_some()
+    }
+
+    /// The switch is told that it is dead.
+    pub(crate) fn suspect(&mut self) {
+        self.suspected = true;
+        self.was_suspected = true;
+    }
+
+    /// A switch was told so at some time.
+    pub(crate) fn was_suspected(&self) -> bool {
+        self.was_suspected
     }
 
     /// The host that a runtime runs on, where somebody said.
