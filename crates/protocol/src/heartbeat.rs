@@ -56,10 +56,12 @@ impl HeartbeatSettings {
     pub const fn detection(&self) -> u64 {
         self.patience() + self.interval
     }
-}
 
-/// Patiences for which a process that hears nothing of most peers judges nobody.
-const ISOLATED: u64 = 10;
+    /// Longest time for which a process that hears nothing of most peers judges nobody.
+    pub const fn isolation(&self) -> u64 {
+        10 * self.patience()
+    }
+}
 
 /// The message that a process sends to each peer once per interval.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -103,8 +105,6 @@ pub struct Heartbeats<K> {
     beaten: Time,
     /// Since when most peers are silent.
     isolated: Option<Time>,
-    /// When that was last so.
-    isolated_at: Option<Time>,
 }
 
 impl<K: Ord + Copy> Heartbeats<K> {
@@ -115,7 +115,6 @@ impl<K: Ord + Copy> Heartbeats<K> {
             peers: BTreeMap::new(),
             beaten: now,
             isolated: None,
-            isolated_at: None,
         }
     }
 
@@ -196,7 +195,7 @@ impl<K: Ord + Copy> Heartbeats<K> {
     /// True where the silence is more likely this process's own.
     fn is_isolated(&mut self, now: Time) -> bool {
         let patience = self.settings.patience();
-        let lately = ISOLATED * patience;
+        let lately = self.settings.isolation();
         // Peers suspected a moment ago fell silent with the others.
         let is_recent = |peer: &&Peer| {
             let at = peer.suspected;
@@ -211,16 +210,7 @@ impl<K: Ord + Copy> Heartbeats<K> {
             return false;
         }
         let since = *self.isolated.get_or_insert(now);
-        let is_isolated = now.since(since) < lately;
-        if is_isolated {
-            self.isolated_at = Some(now);
-        }
-        is_isolated
-    }
-
-    /// When this process last thought itself cut off.
-    pub fn isolated_at(&self) -> Option<Time> {
-        self.isolated_at
+        now.since(since) < lately
     }
 
     /// True where the peer is watched and not suspected.
@@ -355,8 +345,7 @@ mod tests {
         let detection = HeartbeatSettings::default().detection() / MS;
         bench.run(detection + 9, None);
         assert_eq!(bench.judged, []);
-        assert_eq!(bench.beats.isolated_at(), Some(Time(bench.now)));
-        bench.run(ISOLATED * 3, None);
+        bench.run(HeartbeatSettings::default().isolation() / MS, None);
         assert_eq!(bench.judged.len(), 3);
     }
 

@@ -130,6 +130,10 @@ pub enum Plant {
     ForgetsMiscounted,
     /// A runtime takes a port that was freed for one in use.
     PortStaysKnown,
+    /// Bytes are counted of packets that get no number, too.
+    BytesEarly,
+    /// A move takes units of whoever has them.
+    SourceIgnored,
     /// A unit whose key another one has gets no name from its claim.
     HiddenNameless,
     /// A peer is suspected one beat early.
@@ -149,7 +153,7 @@ pub enum Plant {
 
 impl Plant {
     /// Bugs that the simulator finds, in the order of the documentation.
-    pub const ALL: [Plant; 65] = [
+    pub const ALL: [Plant; 67] = [
         Plant::NoViewCheck,
         Plant::NoFence,
         Plant::NoOrderAtGate,
@@ -209,6 +213,8 @@ impl Plant {
         Plant::FailedUncounted,
         Plant::ForgetsMiscounted,
         Plant::PortStaysKnown,
+        Plant::BytesEarly,
+        Plant::SourceIgnored,
         Plant::HiddenNameless,
         Plant::SuspectedEarly,
         Plant::DeafHeard,
@@ -283,6 +289,8 @@ impl Plant {
             Plant::FailedUncounted => "failed-uncounted",
             Plant::ForgetsMiscounted => "forgets-miscounted",
             Plant::PortStaysKnown => "port-stays-known",
+            Plant::BytesEarly => "bytes-early",
+            Plant::SourceIgnored => "source-ignored",
             Plant::HiddenNameless => "hidden-nameless",
             Plant::SuspectedEarly => "suspected-early",
             Plant::DeafHeard => "deaf-heard",

@@ -28,6 +28,9 @@ pub enum Chain {
     /// The same with time-outs of a few gaps between a flow's packets, and few ports: ports
     /// return, and are leased again, while moves and failures run.
     NatShort,
+    /// The same, where few client ports are kept by the NAT and many clients talk to each other's
+    /// outside addresses: names collide.
+    NatCrowded,
     /// UDP from clients that have logged in: state per client.
     Clients,
     /// Intrusion detection: alerts.
@@ -40,7 +43,7 @@ pub enum Chain {
 
 impl Chain {
     /// All.
-    pub const ALL: [Chain; 8] = [
+    pub const ALL: [Chain; 9] = [
         Chain::Count,
         Chain::Web,
         Chain::Nat,
@@ -49,6 +52,7 @@ impl Chain {
         Chain::Emit,
         Chain::Wander,
         Chain::NatShort,
+        Chain::NatCrowded,
     ];
 
     /// Those that a seed draws from. A list that grew would change all seeds.
@@ -64,7 +68,12 @@ impl Chain {
 
     /// True where it translates addresses.
     pub(crate) const fn is_nat(self) -> bool {
-        matches!(self, Chain::Nat | Chain::NatShort)
+        matches!(self, Chain::Nat | Chain::NatShort | Chain::NatCrowded)
+    }
+
+    /// True where time-outs are a few gaps between the packets of a flow, and ports are few.
+    const fn is_short(self) -> bool {
+        matches!(self, Chain::NatShort | Chain::NatCrowded)
     }
 
     /// Its name on a command line.
@@ -74,6 +83,7 @@ impl Chain {
             Chain::Web => "web",
             Chain::Nat => "nat",
             Chain::NatShort => "nat-short",
+            Chain::NatCrowded => "nat-crowded",
             Chain::Clients => "clients",
             Chain::Inspect => "inspect",
             Chain::Emit => "emit",
@@ -99,11 +109,11 @@ impl Chain {
             [0, 4, 64][random.below(3) as usize],
         );
         let (opening, established, udp) = match self {
-            Chain::NatShort => ((10, 30), (15, 60), (8, 40)),
+            _ if self.is_short() => ((10, 30), (15, 60), (8, 40)),
             _ => ((120, 300), (250, 500), (100, 300)),
         };
         let rest = match self {
-            Chain::NatShort => [12, 3, 10, 12],
+            _ if self.is_short() => [12, 3, 10, 12],
             _ => [150, 40, 120, 150],
         };
         let _ = write!(
@@ -123,20 +133,24 @@ impl Chain {
                 "  - ip-check: {on-bad: count}\n  - size-histogram\n  - monitor: {events: false}\n"
             }
             Chain::Web => WEB,
-            Chain::Nat | Chain::NatShort => NAT,
+            Chain::Nat | Chain::NatShort | Chain::NatCrowded => NAT,
             Chain::Clients => CLIENTS,
             Chain::Inspect => INSPECT,
             Chain::Emit => EMIT,
             Chain::Wander => WANDER,
         };
         if self.is_nat() {
-            let blocks = if self == Chain::NatShort { 6 } else { 20 };
+            let blocks = if self.is_short() { 6 } else { 20 };
             let mapping = ["endpoint-independent", "address-and-port-dependent"];
             text = text
                 .replace("MAPPING", mapping[random.below(2) as usize])
                 .replace(
                     "PRESERVE",
-                    if random.chance(500) { "true" } else { "false" },
+                    if self == Chain::NatCrowded || random.chance(500) {
+                        "true"
+                    } else {
+                        "false"
+                    },
                 )
                 // Blocks of 64 ports: few enough to be used up.
                 .replace("LAST", &(1_023 + 64 * random.within(4, blocks)).to_string());

@@ -331,6 +331,11 @@ impl Stream {
         self.sender.waiting()
     }
 
+    /// Where the books of what is to be sent disagree, in words: for tests.
+    pub(crate) fn audit(&self) -> Option<String> {
+        self.sender.audit()
+    }
+
     /// The smoothed round trip, nanoseconds; `None` before the first
     /// measurement.
     pub const fn round_trip(&self) -> Option<u64> {

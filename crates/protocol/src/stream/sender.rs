@@ -306,6 +306,13 @@ impl Sender {
         self.waiting
     }
 
+    /// Where its books disagree, in words.
+    pub(super) fn audit(&self) -> Option<String> {
+        let waiting: usize = self.queue.iter().map(|message| message.len() + 1).sum();
+        let says = self.waiting;
+        (says != waiting).then(|| format!("{says} bytes wait, {waiting} is right"))
+    }
+
     pub(super) const fn round_trip(&self) -> Option<u64> {
         self.trip.smoothed()
     }

@@ -79,6 +79,11 @@ impl Streams {
         self.streams.values_mut()
     }
 
+    /// Where the books of a stream disagree, in words: for tests.
+    pub fn audit(&self) -> Option<String> {
+        self.streams.values().find_map(Stream::audit)
+    }
+
     /// When a stream has something to do next.
     pub fn next_deadline(&self) -> Option<Time> {
         self.streams

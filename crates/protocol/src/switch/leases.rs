@@ -607,6 +607,15 @@ impl Switch {
         );
     }
 
+    /// True where a pool has a block that may be granted: for tests.
+    pub fn has_free_block(&self) -> bool {
+        self.lessor.pools.iter().any(|pool| {
+            let all = pool.all.iter().enumerate();
+            let mut all = all.map(|(at, block)| (pool.ports_of(at % pool.blocks), block));
+            all.any(|(ports, block)| !ports.is_empty() && self.is_free(block))
+        })
+    }
+
     /// True of a block that nobody has and nobody can get.
     pub(super) fn is_lost(&self, block: &Block) -> bool {
         (block.holder == 0 || self.runtimes.is_gone(block.holder)) && !self.is_free(block)

@@ -53,6 +53,9 @@ impl Switch {
     fn number(&mut self, now: Time, pool: &mut FramePool, memory: &PacketMemory, mut frame: Frame) {
         let (meta, bytes) = memory.read(&frame);
         let (id, len) = (meta.unit, meta.len);
+        if self.settings.plant == Some(Plant::BytesEarly) {
+            self.packets.bytes += u64::from(len);
+        }
         let place = id as u32;
         let unit = self.units.at(place);
         if (unit.id != id || unit.owner == 0 || self.sweep.is_unfinished())
@@ -110,7 +113,9 @@ impl Switch {
         meta.flags |= unit.fresh;
         meta.disposition = Disposition::Pending;
         self.packets.flying += 1;
-        self.packets.bytes += u64::from(len);
+        if self.settings.plant != Some(Plant::BytesEarly) {
+            self.packets.bytes += u64::from(len);
+        }
         self.outbox.journal.note(Done::Numbered {
             unit: UnitId(id),
             view: View(unit.view),

@@ -4,17 +4,19 @@ use super::Switch;
 use super::runtimes::Slot;
 use crate::ids::UnitId;
 use crate::message::Selection;
+use crate::plant::Plant;
 
 impl Switch {
     /// Places of the units that `source` (0: anyone) has and `what` means;
     /// none that `target` has already.
     pub(super) fn select(&self, source: Slot, target: Slot, what: &Selection) -> Vec<u32> {
+        let is_planted = self.settings.plant == Some(Plant::SourceIgnored);
         let fits = |place: &u32| {
             let unit = self.units.at(*place);
             unit.id != 0
                 && unit.owner != 0
                 && unit.owner != target
-                && (source == 0 || unit.owner == source)
+                && (source == 0 || unit.owner == source || is_planted)
         };
         let all = (0..self.units.top()).filter(fits);
         match what {

@@ -80,6 +80,9 @@ impl Checker {
         let Some(part) = &known.part else {
             let tick = meta.flags & frame_flags::TICK != 0;
             self.tally.numbered += u64::from(!tick);
+            if !tick {
+                self.tally.bytes += bytes.len() as u64;
+            }
             known.part = Some(part_of(meta, bytes));
             return !tick;
         };

@@ -58,6 +58,8 @@ pub struct Tally {
     pub emitted: u64,
     /// Those that they could not make, as entries say.
     pub emits_lost: u64,
+    /// Bytes of the packets that got numbers.
+    pub bytes: u64,
     /// Ticks let out.
     pub ticks: u64,
     /// Packets that died with all holders of their unit.

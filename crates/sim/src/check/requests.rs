@@ -14,6 +14,18 @@ impl Checker {
         }
     }
 
+    /// Units that a move from `from` (anyone: `None`) to `to` may be of, at most: whose a unit is
+    /// that a restarted switch has not opened yet is not known.
+    pub(crate) fn movable(&self, from: Option<RuntimeId>, to: RuntimeId) -> u32 {
+        let units = self.units.values();
+        let fits = units.filter(|unit| {
+            let owner = unit.current.owner;
+            let may_be = owner != to && from.is_none_or(|from| from == owner);
+            !unit.ended && (unit.unclaimed || unit.unopened || may_be)
+        });
+        fits.count() as u32
+    }
+
     /// A move of units that may be any of `from`'s, or of all: what was asked of those before is
     /// overtaken.
     pub(crate) fn overtakes_moves(&mut self, from: Option<RuntimeId>, to: RuntimeId) {

@@ -35,6 +35,9 @@ pub(crate) const START: u64 = 1_000_000_000_000;
 /// Nanoseconds from one packet to the next, on average.
 const GAP: u64 = 150_000;
 
+/// Ports that the clients have of a chain where names collide.
+const CROWD: u32 = 96;
+
 /// How long the packets of a run take, in nanoseconds.
 pub fn duration(packets: u32) -> u64 {
     u64::from(packets) * GAP
@@ -110,7 +113,9 @@ pub(crate) fn ends(chain: Chain, flow: u32) -> Ends {
     let client = flow / 4;
     // Hairpin: clients that talk to another client's outside address, where a
     // NAT that preserves ports may have a mapping.
-    let hairpin = chain.is_nat() && flow.is_multiple_of(17);
+    let is_crowded = chain == Chain::NatCrowded;
+    let hairpin = chain.is_nat() && flow.is_multiple_of(if is_crowded { 3 } else { 17 });
+    let ports = if is_crowded { CROWD } else { 50_000 };
     let server = match chain {
         Chain::Web if !flow.is_multiple_of(3) => Ipv4Addr::new(203, 0, 113, 80),
         _ if hairpin => Ipv4Addr::new(203, 0, 113, 1),
@@ -118,10 +123,10 @@ pub(crate) fn ends(chain: Chain, flow: u32) -> Ends {
     };
     Ends {
         client: Ipv4Addr::new(10, 0, (client >> 8) as u8, client as u8),
-        client_port: 1_024 + (flow % 50_000) as u16,
+        client_port: 1_024 + (flow % ports) as u16,
         server,
         server_port: if hairpin {
-            1_024 + (flow / 2) as u16
+            1_024 + (flow / 2 % ports) as u16
         } else {
             conversation::server_port(flow)
         },

@@ -84,6 +84,7 @@ impl World<'_> {
             Some(Body::Runtime(actors)) => actors.audit().or_else(|| self.wrong_word(no)),
             None => None,
         };
+        let wrong = wrong.or_else(|| process.streams.as_ref()?.audit());
         if let Some(text) = wrong {
             let text = format!("{}: {text}", process.name());
             self.checker.violated(Invariant::Books, None, text);
@@ -150,6 +151,7 @@ impl World<'_> {
             ("aliases", sum(&[C::AliasAdded]), ledger.aliases),
             ("names taken", sum(&[C::NameTaken]), ledger.taken),
             ("names yielded", sum(&[C::NameYielded]), ledger.yielded),
+            ("bytes in", report.bytes_in, tally.bytes - before.bytes),
             ("turned", sum(&[C::Turned]), tally.turned - before.turned),
             (
                 "blocks",

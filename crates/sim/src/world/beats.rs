@@ -83,7 +83,7 @@ impl World<'_> {
             own.tick(time, &mut beats, &mut judgements);
             if self.switch == Some(no) {
                 self.heard.values_mut().for_each(|heard| heard.own += 1);
-                self.look_at_deaf(time);
+                self.look_at_deaf();
             }
         } else if self.switch == Some(no) {
             self.watching_since = self.now;
@@ -99,6 +99,11 @@ impl World<'_> {
         for judgement in judgements {
             if self.switch == Some(no) {
                 self.look_at_judgement(&judgement);
+                if let Judgement::Suspect(peer) = &judgement
+                    && let Some(heard) = self.heard.get_mut(peer)
+                {
+                    heard.suspected = Some(self.now);
+                }
             }
             match judgement {
                 Judgement::Suspect(peer) if self.switch == Some(no) => self.silent(peer),
@@ -203,11 +208,12 @@ impl World<'_> {
 
     /// Who is not heard, or does not hear, is suspected in time, whatever the reason: the
     /// switch has sent its own beats, and does not think itself cut off.
-    fn look_at_deaf(&mut self, now: Time) {
+    fn look_at_deaf(&mut self) {
         let Some(beats) = self.switch.and_then(|no| self.beats.get(&no)) else {
             return;
         };
-        if beats.isolated_at() == Some(now) {
+        if self.may_be_cut_off(beats) {
+            self.cut_off_at = self.now;
             return;
         }
         let most = self.heartbeat_settings().missed + 1;
@@ -219,15 +225,34 @@ impl World<'_> {
         }
     }
 
+    /// More than half of three peers or more are silent, those counted that fell silent lately:
+    /// the switch may judge nobody.
+    fn may_be_cut_off(&self, beats: &Heartbeats<ProcessNo>) -> bool {
+        let settings = self.heartbeat_settings();
+        let is_recent = |heard: &Heard| {
+            let at = heard.suspected;
+            at.is_some_and(|at| self.now - at < settings.isolation())
+        };
+        let counted = self.heard.iter().filter_map(|(peer, heard)| {
+            let is_silent = heard.own >= settings.missed;
+            match beats.is_up(*peer) {
+                true => Some(is_silent),
+                false => is_recent(heard).then_some(true),
+            }
+        });
+        let (all, silent) = counted.fold((0, 0), |(all, silent), is_silent| {
+            (all + 1, silent + u32::from(is_silent))
+        });
+        all >= 3 && 2 * silent > all
+    }
+
     /// A death is noticed in time, where the switch runs and was not paused since.
     pub(super) fn look_at_silence(&mut self) {
         if self.phase != Phase::Busy {
             return;
         }
-        let Some(beats) = self.switch.and_then(|no| self.beats.get(&no)) else {
-            return;
-        };
-        if self.links.is_cut(self.now) {
+        let is_watching = self.switch.is_some_and(|no| self.beats.contains_key(&no));
+        if !is_watching || self.links.is_cut(self.now) {
             return;
         }
         // A beat that was on its way when its sender died may come late.
@@ -243,13 +268,10 @@ impl World<'_> {
         };
         let settings = self.heartbeat_settings();
         let bound = settings.detection() + late + 2 * LOOK;
-        let isolated = beats
-            .isolated_at()
-            .map_or(0, |Time(at)| at.saturating_sub(super::START));
         let unseen = self.processes.iter().find(|p| {
             let since = p
                 .died
-                .map(|died| died.max(self.watching_since).max(isolated));
+                .map(|died| died.max(self.watching_since).max(self.cut_off_at));
             let is_unnoticed = !p.suspected && p.runtime().is_some();
             is_unnoticed && since.is_some_and(|since| since + bound < self.now)
         });

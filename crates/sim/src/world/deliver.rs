@@ -332,6 +332,8 @@ impl World<'_> {
 
     /// Sends the data frames of a queue.
     fn send_queue(&mut self, no: ProcessNo, at: usize, to: RuntimeId, mut frames: Vec<Frame>) {
+        let receiver = self.process_of(Peer::Runtime(to));
+        let key = super::wire::link_key(no, receiver.unwrap_or(no));
         let Some(process) = self.processes.get_mut(no) else {
             return;
         };
@@ -364,11 +366,12 @@ impl World<'_> {
             if wired {
                 let is_wrong = self.settings.slip() == Some(Slip::PacketMisread);
                 pool.memory().meta_mut(&mut frame).wire_len += u32::from(is_wrong);
-                let bytes = super::wire::encode(pool, &frame);
+                let bytes = super::wire::encode(pool, &frame, &key);
                 pool.memory().meta_mut(&mut frame).wire_len -= u32::from(is_wrong);
                 let clock = pool.memory().meta(&frame).clock;
                 let probed = clock.is_multiple_of(4).then_some(&bytes);
-                if let Some(text) = probed.and_then(|bytes| compare_data(pool, &frame, bytes)) {
+                if let Some(text) = probed.and_then(|bytes| compare_data(pool, &frame, &key, bytes))
+                {
                     self.checker.violated(Invariant::Carriage, None, text);
                 }
                 wire.push(bytes);
@@ -386,7 +389,7 @@ impl World<'_> {
             // The list's memory is used again.
             queue.frames = frames;
         }
-        let Some(to) = self.process_of(Peer::Runtime(to)) else {
+        let Some(to) = receiver else {
             return;
         };
         if queued {

@@ -41,7 +41,7 @@ impl World<'_> {
     pub(super) fn look_at_input_drops(&mut self, before: &Before) {
         let settings = self.switch_settings();
         let has_runtimes = self.processes.iter().any(Process::is_useful);
-        let Some((Body::Switch(switch), _)) = self
+        let Some((Body::Switch(switch), pool)) = self
             .switch
             .and_then(|no| self.processes.get(no)?.living.as_ref())
         else {
@@ -55,11 +55,11 @@ impl World<'_> {
                 !before.was_recovering || switch.report().held < u64::from(settings.recovery_held)
             }
             SwitchDrop::NoRuntime => before.was_recovering || has_runtimes,
-            // A packet takes one frame at most, for its copy. What is free afterwards says
-            // nothing: a unit that turns out to be lost in the burst frees its copies.
+            // A packet takes one frame at most, for its copy. A unit that turns out to be lost in
+            // the burst frees its copies, and one that resumes takes frames to send them again.
             _ => {
-                before.was_recovering
-                    || before.free > 2 * settings.reserve as usize + before.packets
+                let free = before.free.min(pool.available());
+                before.was_recovering || free > 2 * settings.reserve as usize + before.packets
             }
         });
         if let Some(drop) = wrong {

@@ -8,6 +8,8 @@ pub(super) struct Heard {
     pub(super) first: u64,
     /// Beats that the switch itself has sent since the last one.
     pub(super) own: u32,
+    /// When the switch suspected it last.
+    pub(super) suspected: Option<u64>,
 }
 
 impl Heard {
@@ -16,6 +18,7 @@ impl Heard {
             last: now,
             first: now,
             own: 0,
+            suspected: None,
         }
     }
 }

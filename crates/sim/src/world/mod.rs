@@ -200,6 +200,10 @@ pub(crate) struct World<'a> {
     beats: BTreeMap<ProcessNo, Heartbeats<ProcessNo>>,
     /// Since when the switch watches without a pause.
     watching_since: u64,
+    /// Since when runtimes run low of ports.
+    low_since: BTreeMap<ProcessNo, u64>,
+    /// When the switch may have thought itself cut off last.
+    cut_off_at: u64,
     /// Packet memory for processes to come.
     pools: Pools,
     /// Messages of each process, by kind.
@@ -258,6 +262,8 @@ impl<'a> World<'a> {
             recent: VecDeque::new(),
             beats: BTreeMap::new(),
             watching_since: 0,
+            low_since: BTreeMap::new(),
+            cut_off_at: 0,
             pools,
             words: BTreeMap::new(),
             heard: BTreeMap::new(),
@@ -385,6 +391,7 @@ impl<'a> World<'a> {
             Event::Configure(no) => self.configure(no),
             Event::Look => {
                 self.look_at_ports();
+                self.look_at_low_pools();
                 self.look();
             }
         }

@@ -5,12 +5,13 @@
 use std::collections::VecDeque;
 
 use weir_packet::{Frame, FramePool};
+use weir_protocol::auth::Key;
 use weir_protocol::message::Message;
 use weir_protocol::wire::decode_data;
 
 use super::World;
 use super::links::ProcessNo;
-use super::process::{KEY, Process};
+use super::process::Process;
 use crate::check::Invariant;
 use crate::random::mix;
 
@@ -100,11 +101,11 @@ impl World<'_> {
     }
 
     /// A data frame arrives; damaged it would be refused.
-    pub(super) fn probe_data(&mut self, to: ProcessNo, bytes: &[u8], drawn: u64) {
+    pub(super) fn probe_data(&mut self, to: ProcessNo, key: &Key, bytes: &[u8], drawn: u64) {
         let bytes = damaged(bytes, drawn);
         let living = self.processes.get_mut(to).and_then(|p| p.living.as_mut());
         let Some((_, pool)) = living else { return };
-        if let Ok((frame, _)) = decode_data(pool, &KEY, &bytes) {
+        if let Ok((frame, _)) = decode_data(pool, key, &bytes) {
             pool.give(frame);
             let text = "a data frame that was changed is taken".to_owned();
             self.checker.violated(Invariant::Carriage, None, text);
@@ -118,8 +119,13 @@ impl World<'_> {
 }
 
 /// A data frame as it travels says all of the frame; what differs, in words.
-pub(super) fn compare_data(pool: &mut FramePool, frame: &Frame, bytes: &[u8]) -> Option<String> {
-    let (read, _) = match decode_data(pool, &KEY, bytes) {
+pub(super) fn compare_data(
+    pool: &mut FramePool,
+    frame: &Frame,
+    key: &Key,
+    bytes: &[u8],
+) -> Option<String> {
+    let (read, _) = match decode_data(pool, key, bytes) {
         Ok(read) => read,
         Err(weir_protocol::wire::WireError::NoFrame) => return None,
         Err(error) => return Some(format!("a data frame is not read: {error}")),

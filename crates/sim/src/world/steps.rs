@@ -239,6 +239,7 @@ impl World<'_> {
             });
             return;
         }
+        let movable = self.checker.movable(from, to);
         if let Some(Body::Switch(switch)) = self.current_switch() {
             let unit = match &what {
                 Selection::Key(key) => switch.classifier().unit_of(key),
@@ -247,6 +248,10 @@ impl World<'_> {
             match switch.move_units(time, from, to, &what, mode) {
                 Ok(units) => {
                     *self.world.entry("units_asked_to_move").or_default() += u64::from(units);
+                    if units > movable {
+                        let text = format!("a move takes {units} units of {movable}");
+                        self.checker.violated(Invariant::Books, None, text);
+                    }
                     if let Some(unit) = unit {
                         self.checker.move_asked(UnitId(unit), to);
                     }

@@ -1,6 +1,7 @@
 //! Frames as they are on the wire: data in NSH, messages in streams.
 
 use weir_packet::{Frame, FramePool};
+use weir_protocol::auth::Key;
 use weir_protocol::entry::to_part;
 use weir_protocol::message::Message;
 use weir_protocol::wire::{Hop, decode_data, encode_data};
@@ -18,10 +19,16 @@ use crate::slip::Slip;
 /// replay window of a stream, so that some are too old.
 const RECENT: usize = 1_024;
 
+/// The key of data frames between two processes, as a link has it: a frame that comes to another
+/// one is refused.
+pub(super) fn link_key(one: ProcessNo, other: ProcessNo) -> Key {
+    KEY.of_link(one.min(other) as u64, one.max(other) as u64)
+}
+
 /// A data frame as it travels; empty where it does not fit.
-pub(super) fn encode(pool: &FramePool, frame: &Frame) -> Vec<u8> {
+pub(super) fn encode(pool: &FramePool, frame: &Frame, key: &Key) -> Vec<u8> {
     let mut bytes = Vec::new();
-    if encode_data(pool.memory(), frame, &Hop::default(), &KEY, &mut bytes).is_err() {
+    if encode_data(pool.memory(), frame, &Hop::default(), key, &mut bytes).is_err() {
         bytes.clear();
     }
     bytes
@@ -146,7 +153,7 @@ impl World<'_> {
         let mut data = Vec::new();
         for bytes in frames {
             if bytes.get(12..14) == Some(&[0x89, 0x4f]) {
-                self.wire_data(to, &bytes, &mut data);
+                self.wire_data(to, from, &bytes, &mut data);
             } else {
                 // Earlier data is taken first.
                 self.take_data(to, from, &mut data);
@@ -156,12 +163,13 @@ impl World<'_> {
         self.take_data(to, from, &mut data);
     }
 
-    fn wire_data(&mut self, to: ProcessNo, bytes: &[u8], data: &mut Vec<Frame>) {
+    fn wire_data(&mut self, to: ProcessNo, from: ProcessNo, bytes: &[u8], data: &mut Vec<Frame>) {
+        let key = link_key(from, to);
         if let Some(drawn) = self.probe() {
-            self.probe_data(to, bytes, drawn);
+            self.probe_data(to, &key, bytes, drawn);
         }
         let living = self.processes.get_mut(to).and_then(|p| p.living.as_mut());
-        let decoded = living.map(|(_, pool)| decode_data(pool, &KEY, bytes));
+        let decoded = living.map(|(_, pool)| decode_data(pool, &key, bytes));
         match decoded {
             Some(Ok((frame, _))) => data.push(frame),
             Some(Err(_)) => self.count("data_frames_refused"),

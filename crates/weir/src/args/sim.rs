@@ -61,7 +61,7 @@ pub(crate) struct Sim {
     /// Owner changes that are asked for
     #[arg(long, default_value_t = 60, value_parser = clap::value_parser!(u32).range(0..=100_000))]
     pub(crate) moves: u32,
-    /// The chain: count, web, nat, nat-short, clients, inspect, emit or wander; each seed draws it without it
+    /// The chain: count, web, nat, nat-short, nat-crowded, clients, inspect, emit or wander; each seed draws it without it
     #[arg(long)]
     pub(crate) chain: Option<String>,
     /// A capture whose packets take the generator's place
