@@ -265,7 +265,7 @@ fn settings_for(plant: Plant) -> Settings {
             packets: 3_000,
             ..base
         },
-        Plant::DropUncounted => Settings {
+        Plant::DropUncounted | Plant::BytesEarly => Settings {
             faults: of(&[Fault::FullBuffers, Fault::Pause]),
             some_faults: false,
             ..base

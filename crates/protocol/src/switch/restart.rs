@@ -394,6 +394,17 @@ impl Switch {
                 self.classifier.add_alias(unit.0, flow, alias);
             }
         }
+        if restored && self.classifier.has_wide_units() {
+            // Flows whose key another unit has live on hidden, beside those that are found.
+            for (key, _) in &claim.flows {
+                self.classifier.add_flow(unit.0, key);
+            }
+            for (flow, alias) in &free {
+                if self.classifier.unit_of_name(&alias.key).is_none() {
+                    self.classifier.add_alias(unit.0, flow, alias);
+                }
+            }
+        }
         if restored {
             let is_wide = self.classifier.has_wide_units();
             for key in self.classifier.aliases_of(unit.0) {

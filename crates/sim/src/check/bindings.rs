@@ -30,6 +30,39 @@ pub(super) struct Bindings {
     last: BTreeMap<UnitId, FlowKey>,
 }
 
+/// A port that two live units have.
+#[derive(Clone, Debug)]
+pub(crate) struct Doubled {
+    /// The one that had it first.
+    other: UnitId,
+    since: u64,
+    lease: PortLease,
+}
+
+impl Doubled {
+    /// The unit that had the port first.
+    pub(super) fn other(&self) -> UnitId {
+        self.other
+    }
+}
+
+impl core::fmt::Display for Doubled {
+    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
+        let Doubled {
+            other,
+            since,
+            lease,
+        } = self;
+        write!(
+            f,
+            "it leases port {} ({:?}), which unit {} has since its packet {since}",
+            lease.port,
+            lease.space,
+            show_unit(*other),
+        )
+    }
+}
+
 /// The ports and flows in the notes of an entry.
 #[derive(Debug, Default)]
 pub(super) struct Turn {
@@ -76,14 +109,14 @@ impl Turn {
 
 impl Bindings {
     /// An entry was applied. `flows` gives the unit's flows after it. Gives a port that it
-    /// leased and another live unit has, in words.
+    /// leased and another live unit has.
     pub(super) fn turn(
         &mut self,
         unit: UnitId,
         clock: u64,
         turn: &Turn,
         flows: impl FnOnce() -> Vec<FlowKey>,
-    ) -> Option<String> {
+    ) -> Option<Doubled> {
         // A flow takes its mapping with it, the last one that of all; one that the same
         // packet opened has its own.
         let own = self.of.get(&unit).and_then(|held| held.flow);
@@ -96,17 +129,7 @@ impl Bindings {
         }
         let mut doubled = None;
         for &port in &turn.leased {
-            let mut others = self.of.iter();
-            let other = others.find(|(other, held)| **other != unit && held.port == port);
-            if let Some((other, held)) = other {
-                doubled = Some(format!(
-                    "it leases port {} ({:?}), which unit {} has since its packet {}",
-                    port.1.port,
-                    port.1.space,
-                    show_unit(*other),
-                    held.since
-                ));
-            }
+            doubled = self.other_with(unit, port).or(doubled);
             let last = self.last.get(&unit).filter(|_| !turn.is_shared);
             let flow = turn.flow.or(last.copied());
             self.last.extend(flow.map(|flow| (unit, flow)));
@@ -118,6 +141,22 @@ impl Bindings {
             self.of.insert(unit, held);
         }
         doubled
+    }
+
+    /// Another live unit with this port.
+    fn other_with(&self, unit: UnitId, port: (PoolId, PortLease)) -> Option<Doubled> {
+        let mut others = self.of.iter();
+        let (other, held) = others.find(|(other, held)| **other != unit && held.port == port)?;
+        Some(Doubled {
+            other: *other,
+            since: held.since,
+            lease: port.1,
+        })
+    }
+
+    /// Another live unit with this one's port.
+    pub(super) fn doubled_of(&self, unit: UnitId) -> Option<Doubled> {
+        self.other_with(unit, self.of.get(&unit)?.port)
     }
 
     /// All ports that live units have.

@@ -7,7 +7,7 @@ use weir_protocol::message::{Entry, Part};
 use weir_protocol::{UnitId, View};
 use weir_runtime::Runtime;
 
-use super::bindings::{Bindings, Turn};
+use super::bindings::{Bindings, Doubled, Turn};
 use super::show::{same, show_entry};
 
 /// The engine that all runtimes together must be equal to.
@@ -18,7 +18,7 @@ pub(crate) struct Reference {
     output: Vec<Frame>,
     bindings: Bindings,
     /// A port that two live units have, in words.
-    doubled: Option<String>,
+    doubled: Option<Doubled>,
 }
 
 impl Reference {
@@ -68,7 +68,7 @@ impl Reference {
     }
 
     /// A port that an entry leased since the last call, and that another live unit has.
-    pub(crate) fn take_doubled(&mut self) -> Option<String> {
+    pub(crate) fn take_doubled(&mut self) -> Option<Doubled> {
         self.doubled.take()
     }
 
@@ -110,6 +110,11 @@ impl Reference {
     pub(crate) fn forget(&mut self, unit: UnitId) {
         self.bindings.forget(unit);
         self.engine.forget_unit(unit.0);
+    }
+
+    /// Another live unit that has this one's port.
+    pub(crate) fn doubled_of(&self, unit: UnitId) -> Option<Doubled> {
+        self.bindings.doubled_of(unit)
     }
 
     /// All ports that live units have.

@@ -103,6 +103,7 @@ impl Checker {
             Start::Claimed(of) => {
                 self.claimed(id, holders, of, cluster);
                 self.goes_on_behind(id, holders, of, cluster);
+                self.has_its_port_alone(id);
             }
             Start::AfterLoss | Start::Nothing => {
                 if base != unit.out {
@@ -182,15 +183,23 @@ impl Checker {
                 let text = format!("entry {clock} before the restart: {text}");
                 return self.violated(Invariant::Equivalence, Some(id), text);
             }
-            if let Some(text) = self.reference.take_doubled() {
-                let text = format!("entry {clock} before the restart: {text}");
-                return self.violated(Invariant::Bindings, Some(id), text);
-            }
         }
         unit.taken = Some(taken).filter(|_| !adrift);
         self.tally.switch_restart += unit.go_back(base);
         if !adrift && !self.lenient {
             self.keeps_names(id, cluster);
+        }
+    }
+
+    /// No other unit has a port that the entries of its claim leased, or was given its port
+    /// before it was claimed.
+    fn has_its_port_alone(&mut self, id: UnitId) {
+        let doubled = self.doubled().or_else(|| self.reference.doubled_of(id));
+        let is_open = |unit: &UnitRecord| !(unit.unclaimed || unit.unopened);
+        let is_claimed = |of: UnitId| self.units.get(&of).is_some_and(is_open);
+        if let Some(text) = doubled.filter(|doubled| is_claimed(doubled.other())) {
+            let text = format!("after the restart {text}");
+            self.violated(Invariant::Bindings, Some(id), text);
         }
     }
 
