@@ -326,7 +326,8 @@ fn settings_for(plant: Plant) -> Settings {
         },
         Plant::NamesGoAtOnce => Settings {
             faults: of(&[Fault::Delay, Fault::Reorder, Fault::Pause]),
-            chain: Some(Chain::Nat),
+            moves: 60,
+            chain: Some(Chain::NatCrowded),
             ..base
         },
         Plant::NameUnawaited | Plant::NamesCrossed => Settings {

@@ -94,21 +94,37 @@ fn leased_in(parts: &[Part]) -> impl Iterator<Item = Port> + '_ {
 }
 
 impl Actors {
+    /// True where a switch is known that could grant ports.
+    fn may_want_leases(&self) -> bool {
+        self.generation != 0 && !self.settings.is_logger
+    }
+
+    /// When a pool that is low is to be asked for, where it was not yet. A switch remembers
+    /// who asked.
+    pub(super) fn leases_at(&self) -> Option<Time> {
+        let is_due = |(pool, asked): &(PoolId, Option<Time>)| {
+            asked.is_none() && self.engine.leases().is_low(*pool)
+        };
+        (self.may_want_leases() && self.wanted.iter().any(is_due)).then_some(Time::ZERO)
+    }
+
+    fn lease_due(&self, asked: Option<Time>) -> Time {
+        asked.map_or(Time::ZERO, |at| at.plus(self.settings.repeat_after))
+    }
+
     /// Asks for more of each pool that is low, once in a while.
     pub(super) fn want_leases(&mut self, now: Time) {
-        if self.generation == 0 || self.settings.is_logger {
+        if !self.may_want_leases() {
             return;
         }
         for number in 0..self.wanted.len() {
-            let (pool, asked) = &mut self.wanted[number];
-            let pool = *pool;
+            let (pool, asked) = self.wanted[number];
             if !self.engine.leases().is_low(pool) {
-                *asked = None;
+                self.wanted[number].1 = None;
                 continue;
             }
-            let due = asked.map(|at| at.plus(self.settings.repeat_after));
-            if due.is_none_or(|due| due <= now) {
-                *asked = Some(now);
+            if self.lease_due(asked) <= now {
+                self.wanted[number].1 = Some(now);
                 self.counts.add(ActorCount::LeaseWanted);
                 self.tell_switch(Message::LeaseWanted { pool });
             }
@@ -140,9 +156,9 @@ impl Actors {
         }
     }
 
-    /// The switch says that a port is free. After a restart it may say so of a port that a flow
-    /// of an earlier packet ended at, while a packet that it has not let out has leased the port
-    /// anew: it is asked then.
+    /// The switch says that a port is free. One that started again may say so of a port at which
+    /// a flow of an earlier packet ended, while a packet that it has not let out has leased the
+    /// port anew: the switch is asked then.
     pub(super) fn freed(&mut self, pool: PoolId, lease: PortLease) {
         self.counts.add(ActorCount::PortFreed);
         if let Some(unit) = self.unheard_lessee((pool, lease)) {

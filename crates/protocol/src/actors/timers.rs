@@ -48,6 +48,7 @@ impl Actors {
             self.sweep_at,
             self.dues_at(),
             self.doubts_at(),
+            self.leases_at(),
         ]
         .into_iter()
         .flatten()

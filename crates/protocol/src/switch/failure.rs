@@ -105,6 +105,7 @@ impl Switch {
             self.react_in_window(now, pool);
         }
         self.advance(now, pool);
+        self.blocks_may_be_free();
     }
 
     /// Replaces the unsettled views that can't be settled any more. They have

@@ -609,12 +609,14 @@ impl Switch {
             self.send_out(place);
         }
         self.acks = acks;
+        self.tell_freed();
         if !self.turned.is_empty() {
             let mut turned = core::mem::take(&mut self.turned);
             self.enter_again(now, pool, &mut turned);
             self.turned = turned;
         }
         self.advance(now, pool);
+        self.serve_waiting();
     }
 
     fn send_out(&mut self, place: u32) {

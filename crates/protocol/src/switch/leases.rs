@@ -1,6 +1,6 @@
 //! Port blocks: who has which, and which ports are leased and have names that live.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;
 
 use weir_nf::{PoolId, PoolSpec, PortLease, PortSpace};
@@ -78,6 +78,10 @@ pub(super) struct Lessor {
     addresses: BTreeMap<IpAddr, Vec<(usize, usize)>>,
     /// A switch before this one has granted blocks.
     restarted: bool,
+    /// Who asked for ports of an address of a pool while no block was free.
+    waiting: BTreeSet<(Slot, usize, usize)>,
+    /// A block may have become free since they were served last.
+    may_serve: bool,
     /// Ports that were leased and got no name, by the unit that has them.
     held: BTreeMap<UnitId, Vec<(PoolId, PortLease)>>,
     /// Ports that a unit had a name on when this switch took it over from the one before.
@@ -86,7 +90,7 @@ pub(super) struct Lessor {
 }
 
 /// A leased port whose last name has gone: the holder of its block, and the port.
-type Freed = (Slot, PoolId, PortLease);
+pub(super) type Freed = (Slot, PoolId, PortLease);
 
 impl Lessor {
     pub(super) fn new(specs: &[PoolSpec], plant: Option<Plant>) -> Lessor {
@@ -109,6 +113,8 @@ impl Lessor {
             pools,
             addresses,
             restarted: false,
+            waiting: BTreeSet::new(),
+            may_serve: false,
             held: BTreeMap::new(),
             restored: BTreeMap::new(),
             plant,
@@ -261,6 +267,7 @@ impl Lessor {
         }
         let was_leased = core::mem::take(&mut record.leased);
         *used = used.saturating_sub(1);
+        self.may_serve = true;
         let lease = PortLease {
             address: address as u16,
             port,
@@ -428,15 +435,17 @@ impl Switch {
     /// let out yet, or a grant is on its way: it gets a block now and then, or, where
     /// nothing is lost on the way, each time that it asks.
     pub(super) fn lease_wanted(&mut self, now: Time, slot: Slot, pool: PoolId) {
-        if self.recovery.is_some() {
-            // The taken blocks are not known yet; the runtime asks again.
-            return;
-        }
         let number = usize::from(pool.0);
         let Some(pool) = self.lessor.pools.get(number) else {
             self.counts.add(SwitchCount::MessageMisdirected);
             return;
         };
+        if self.recovery.is_some() {
+            // The taken blocks are not known yet.
+            let all = 0..pool.spec.addresses.len();
+            let all = all.map(|address| (slot, number, address));
+            return self.lessor.waiting.extend(all);
+        }
         let half = u32::from(pool.spec.block) / 2;
         let mut needed = Vec::new();
         let mut least = (u32::MAX, 0);
@@ -563,7 +572,30 @@ impl Switch {
         true
     }
 
-    /// Grants a block of an address, if one is free.
+    /// Grants blocks to those who asked while none was free, and who have few ports still.
+    pub(super) fn serve_waiting(&mut self) {
+        let may_serve = self.recovery.is_none() && !self.lessor.waiting.is_empty();
+        if !may_serve || !core::mem::take(&mut self.lessor.may_serve) {
+            return;
+        }
+        for (slot, number, address) in core::mem::take(&mut self.lessor.waiting) {
+            let pool = self.lessor.pools.get(number);
+            let is_low = pool.is_some_and(|pool| {
+                self.lessor.left(pool, slot, address).1 < u32::from(pool.spec.block) / 2
+            });
+            if is_low && self.runtimes.is_here(slot) {
+                self.grant(slot, number, address);
+            }
+        }
+    }
+
+    /// A runtime is gone, or all blocks are known: some may be free.
+    pub(super) fn blocks_may_be_free(&mut self) {
+        self.lessor.may_serve = true;
+        self.serve_waiting();
+    }
+
+    /// Grants a block of an address. Where none is free the runtime waits for one.
     fn grant(&mut self, slot: Slot, number: usize, address: usize) {
         let Some(pool) = self.lessor.pools.get(number) else {
             return;
@@ -580,8 +612,15 @@ impl Switch {
         });
         let Some(block) = found else {
             self.counts.add(SwitchCount::NoBlock);
+            // One whose holder is gone is free when what that one numbered is over, which
+            // nobody tells.
+            let mut all = pool.all[pool.blocks_at(address)].iter();
+            let soon = |b: &Block| b.live() == 0 && self.runtimes.is_gone(b.holder);
+            self.lessor.may_serve |= all.any(|b| b.holder != 0 && soon(b));
+            self.lessor.waiting.insert((slot, number, address));
             return;
         };
+        self.lessor.waiting.remove(&(slot, number, address));
         let mut again = false;
         if let Some(record) = self
             .lessor

@@ -172,6 +172,8 @@ pub struct Switch {
     rotation: usize,
     /// Places of units to acknowledge at the end of the burst.
     acks: Vec<u32>,
+    /// Ports that became free in this burst: told after those.
+    freed: Vec<leases::Freed>,
     classified: Vec<Frame>,
     turned: Vec<Frame>,
     /// By place: ticks in flight that say which flow is to end, where nothing is kept.
@@ -243,6 +245,7 @@ impl Switch {
             turn: 0,
             rotation: 0,
             acks: Vec::with_capacity(256),
+            freed: Vec::new(),
             classified: Vec::with_capacity(256),
             turned: Vec::with_capacity(64),
             ends_said: BTreeMap::new(),
@@ -326,6 +329,7 @@ impl Switch {
             self.sweep.start(self.units.top());
         }
         self.tell_cluster();
+        self.blocks_may_be_free();
     }
 
     /// True where `runtime` owns no unit, keeps no copy, is waited for by no view and does

@@ -5,6 +5,7 @@ use weir_nf::{PoolId, PortLease};
 use weir_packet::{Disposition, FlowKey, Frame, PacketMemory};
 use weir_runtime::notes::{self, Note};
 
+use super::leases::Freed;
 use super::runtimes::Slot;
 use super::{Switch, SwitchCount, SwitchDrop};
 use crate::ids::{Clock, UnitId};
@@ -120,20 +121,44 @@ impl Switch {
                     && !self.lessor.is_leased(from, pool, lease)
                     && self.runtimes.is_here(from)
                 {
-                    self.counts.add(SwitchCount::PortFreed);
-                    self.tell(from, Message::PortFreed { pool, lease });
+                    self.tell_port_freed((from, pool, lease));
                 }
             }
         }
     }
 
+    fn tell_port_freed(&mut self, (holder, pool, lease): Freed) {
+        self.counts.add(SwitchCount::PortFreed);
+        self.tell(holder, Message::PortFreed { pool, lease });
+    }
+
+    /// A port is free. Its lessor hears first that the entry that leased it is let out, or it
+    /// would doubt the port: where that is yet to be told the port waits for it.
+    fn port_freed(&mut self, freed: Freed) {
+        if !self.runtimes.is_here(freed.0) {
+            return;
+        }
+        match self.acks.is_empty() {
+            true => self.tell_port_freed(freed),
+            false => self.freed.push(freed),
+        }
+    }
+
+    /// Ports that became free in a burst, and were not leased again in it.
+    pub(super) fn tell_freed(&mut self) {
+        let mut all = core::mem::take(&mut self.freed);
+        for (holder, pool, lease) in all.drain(..) {
+            if self.runtimes.is_here(holder) && !self.lessor.is_leased(holder, pool, lease) {
+                self.tell_port_freed((holder, pool, lease));
+            }
+        }
+        self.freed = all;
+    }
+
     /// A unit is over: ports that only it held are free.
     pub(super) fn leases_gone(&mut self, unit: UnitId) {
-        for (holder, pool, lease) in self.lessor.let_go(unit) {
-            if self.runtimes.is_here(holder) {
-                self.counts.add(SwitchCount::PortFreed);
-                self.tell(holder, Message::PortFreed { pool, lease });
-            }
+        for freed in self.lessor.let_go(unit) {
+            self.port_freed(freed);
         }
     }
 
@@ -155,11 +180,8 @@ impl Switch {
     pub(super) fn names_gone(&mut self, names: &[FlowKey]) {
         for key in names {
             self.counts.add(SwitchCount::AliasGone);
-            for (holder, pool, lease) in self.lessor.unnamed(key).into_iter().flatten() {
-                if self.runtimes.is_here(holder) {
-                    self.counts.add(SwitchCount::PortFreed);
-                    self.tell(holder, Message::PortFreed { pool, lease });
-                }
+            for freed in self.lessor.unnamed(key).into_iter().flatten() {
+                self.port_freed(freed);
             }
         }
     }

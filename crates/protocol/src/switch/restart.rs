@@ -261,6 +261,7 @@ impl Switch {
         for slot in here {
             self.grant_first(now, slot);
         }
+        self.blocks_may_be_free();
         self.tell_cluster();
         let mut held = recovery.held;
         self.take(now, pool, &mut held);

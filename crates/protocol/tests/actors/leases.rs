@@ -1,8 +1,9 @@
 //! Port blocks.
 
 use weir_nf::{PoolId, PortLease, PortSpace};
+use weir_packet::Time;
 use weir_protocol::actors::ActorCount;
-use weir_protocol::ids::{Clock, Peer, UnitId};
+use weir_protocol::ids::{Clock, Peer, RuntimeId, UnitId};
 use weir_protocol::message::Message;
 
 use crate::bed::{Bed, FRESH, Kind, SWITCH, stage_of, unit, view};
@@ -54,6 +55,24 @@ fn ports_come_from_granted_blocks_and_more_are_asked_for() {
         bed.tell(1, SWITCH, Message::PortFreed { pool, lease });
     }
     assert_eq!(bed.at(1).engine().leases().leased(), 39);
+    bed.end();
+}
+
+#[test]
+fn one_that_no_block_was_free_for_asks_though_no_packet_comes() {
+    let mut bed = Bed::new(0);
+    bed.add(1, Kind::default(), &stage_of::<Ports>(256));
+    assert_eq!(bed.at(1).next_deadline(), None, "it knows no switch");
+    let runtimes = vec![RuntimeId(1)];
+    bed.tell(1, SWITCH, Message::NotifyClusterCfg { runtimes });
+    assert_eq!(bed.at(1).next_deadline(), Some(Time::ZERO));
+    bed.tick(1);
+    let wanted = Message::LeaseWanted { pool: PoolId(0) };
+    assert_eq!(bed.said_to(1, SWITCH), wanted);
+    // The switch remembers it.
+    assert_eq!(bed.at(1).next_deadline(), None);
+    bed.tell(1, SWITCH, grant(0));
+    assert_eq!(bed.at(1).next_deadline(), None);
     bed.end();
 }
 

@@ -2,6 +2,7 @@
 
 use weir_nf::{PoolId, PoolSpec, PortLease, PortSpace};
 use weir_packet::{Disposition, FlowKey};
+use weir_protocol::ids::Peer;
 use weir_protocol::message::{Claim, Message, MoveMode};
 use weir_protocol::settings::SwitchSettings;
 use weir_protocol::switch::SwitchCount;
@@ -53,19 +54,52 @@ fn blocks_are_granted_at_joining_and_when_wanted_and_never_twice() {
     rig.end();
 }
 
+/// Nobody may come with a packet or a question for long.
+#[test]
+fn who_waits_for_a_block_gets_the_first_that_is_free() {
+    let stage = weir_nf::host::Stage {
+        pools: pools(),
+        ..stage()
+    };
+    let mut rig = Rig::of(&stage, settings(), 0);
+    let now = rig.now;
+    for number in 1..=4 {
+        rig.switch.join(now, rt(number));
+    }
+    assert_eq!(rig.count(SwitchCount::NoBlock), 2);
+    rig.messages();
+    rig.suspect(3);
+    assert_eq!(rig.count(SwitchCount::BlockGrantedAgain), 0);
+    rig.messages();
+    rig.suspect(1);
+    let is_its = |message: &Message| matches!(message, Message::LeaseGranted { block: 4, .. });
+    let told = rig.messages();
+    let told = told.iter().filter(|(_, message)| is_its(message));
+    let told: Vec<_> = told.map(|(to, _)| *to).collect();
+    assert_eq!(told, [Peer::Runtime(rt(4))]);
+    rig.end();
+}
+
 /// Lets out the packet in the queue of `number` with notes beside it.
 fn answer_with(rig: &mut Rig, number: u32, notes: &[Note<'_>]) {
-    let mut frames = rig.queue(number);
+    answer_all(rig, number, &[notes]);
+}
+
+/// Lets out the packets in the queue of `number` in one burst, each with notes beside it.
+fn answer_all(rig: &mut Rig, number: u32, all: &[&[Note<'_>]]) {
     let memory = rig.pool.memory().clone();
-    let mut bytes = Vec::new();
-    for note in notes {
-        weir_runtime::notes::write(note, &mut bytes);
+    let mut frames = Vec::new();
+    for (mut frame, notes) in rig.queue(number).into_iter().zip(all) {
+        let mut bytes = Vec::new();
+        for note in *notes {
+            weir_runtime::notes::write(note, &mut bytes);
+        }
+        let mut meta = *memory.meta(&frame);
+        meta.disposition = Disposition::Notes;
+        frames.push(rig.pool.copy(&bytes, meta).unwrap());
+        memory.meta_mut(&mut frame).disposition = Disposition::Out;
+        frames.push(frame);
     }
-    let mut meta = *memory.meta(&frames[0]);
-    meta.disposition = Disposition::Notes;
-    let side = rig.pool.copy(&bytes, meta).unwrap();
-    memory.meta_mut(&mut frames[0]).disposition = Disposition::Out;
-    frames.insert(0, side);
     let now = rig.now;
     rig.switch
         .entries(now, &mut rig.pool, rt(number), &mut frames);
@@ -150,6 +184,20 @@ fn a_port_comes_back_with_its_last_name_and_a_block_with_its_last_port() {
         )),
         "{freed:?}"
     );
+    // Leased and freed in one burst: the lessor hears first that the lease is let out.
+    rig.send(1, 7);
+    rig.send(1, 8);
+    rig.messages();
+    let both: [&[Note<'_>]; 2] = [
+        &[leased, Note::Alias { flow, request }],
+        &[Note::FlowEnded { key: flow }],
+    ];
+    answer_all(&mut rig, other, &both);
+    let said = rig.to(other);
+    let at = |is: &dyn Fn(&Message) -> bool| said.iter().position(is);
+    let freed = at(&|m| matches!(m, Message::PortFreed { .. }));
+    let let_out = at(&|m| matches!(m, Message::Out { .. }));
+    assert!(let_out.is_some() && let_out < freed, "{said:?}");
     rig.out();
     rig.end();
 }

@@ -324,6 +324,31 @@ fn a_scope_key_of_another_unit_takes_no_alias_at_a_restart() {
     rig.end();
 }
 
+/// A packet by the flow's key opened another unit: the flow lives on hidden, and answers to
+/// its alias lead to it (seed 21667804851 of the simulator, `--chain nat-short`).
+#[test]
+fn a_flow_of_a_wide_unit_whose_key_another_unit_has_keeps_its_alias() {
+    let mut rig = restarted(&wide());
+    let (found, hidden) = (
+        flow_from([10, 0, 0, 11], 1_030),
+        flow_from([10, 0, 0, 12], 1_031),
+    );
+    let mut old = claim((5, 1), network([10, 0, 0, 10]), found, &[open_alias(1_030)]);
+    old.flows.push((hidden, false));
+    let mut alias = open_alias(1_031);
+    alias.open = false;
+    old.aliases.push((hidden, alias));
+    let newer = claim((6, 2), network([10, 0, 0, 90]), hidden, &[]);
+    let units = (old.unit, newer.unit);
+    rig.say(1, claims(vec![old, newer]));
+    assert_eq!(rig.count(SwitchCount::Recovered), 2);
+    let names = rig.switch.classifier();
+    assert_eq!(names.unit_of_name(&hidden), Some(units.1.0));
+    assert_eq!(names.unit_of_name(&alias.key), Some(units.0.0));
+    rig.pass(0);
+    rig.end();
+}
+
 /// A flow that a balancer turned to another server, and the side of it that
 /// the server sees.
 #[test]

@@ -94,8 +94,9 @@ pub(crate) struct Leaving {
 pub(crate) trait Cluster {
     /// The runtime is dead, or the switch was told so.
     fn is_gone(&self, runtime: RuntimeId) -> bool;
-    /// A switch was told at some time that the runtime is dead.
-    fn was_suspected(&self, runtime: RuntimeId) -> bool;
+    /// A switch was told at some time that the runtime is dead, or did not know of it, and no
+    /// runtime in service has heard of that.
+    fn is_suspicion_lost(&self, runtime: RuntimeId) -> bool;
     /// The clock up to which the runtime holds the view's state and outputs;
     /// `None` where it is dead or has nothing.
     fn stored(&self, runtime: RuntimeId, unit: UnitId, view: View) -> Option<Clock>;

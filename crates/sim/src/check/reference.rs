@@ -17,7 +17,7 @@ pub(crate) struct Reference {
     input: Vec<Frame>,
     output: Vec<Frame>,
     bindings: Bindings,
-    /// A port that two live units have, in words.
+    /// A port that an applied entry leased, and that another live unit has.
     doubled: Option<Doubled>,
 }
 

@@ -147,11 +147,14 @@ impl UnitRecord {
         let state = reference.state(id);
         let views = self.came_from.keys().rev();
         let mut views = views.take_while(|view| self.settled.is_none_or(|s| **view >= s.view));
-        views.any(|view| {
+        let ends = views.any(|view| {
             let ends = self.ends_in(*view, id, reference);
             // A state of its own is taken back.
             ends || !reference.go_back(id, state.as_deref(), self.out)
-        })
+        });
+        // What it leased there says nothing.
+        let _ = reference.take_doubled();
+        ends
     }
 
     /// True where the packets after those let out end the last flow in this view. The reference

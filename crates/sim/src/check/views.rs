@@ -47,7 +47,7 @@ impl Checker {
         // which a switch had suspected, and which nobody told of the end.
         let is_forgotten = |unit: &UnitRecord| {
             unit.ended
-                && cluster.was_suspected(holders.holder)
+                && cluster.is_suspicion_lost(holders.holder)
                 && unit.current.left(|who| cluster.is_gone(who)).is_none()
         };
         if is_claimed && known.as_deref().is_some_and(is_forgotten) {
@@ -309,6 +309,8 @@ impl Checker {
             }
             self.reference.apply(id, unit.current.view, &part, &made);
         }
+        // They were looked at when they were taken.
+        let _ = self.reference.take_doubled();
     }
 
     pub(super) fn owner_lost(

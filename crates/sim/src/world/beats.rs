@@ -194,6 +194,9 @@ impl World<'_> {
         if let Some(switch) = self.switch.and_then(|switch| self.beats.get_mut(&switch)) {
             switch.forget(no);
         }
+        if let Some(heard) = self.heard.get_mut(&no) {
+            heard.suspected = None;
+        }
         let is_zombie = self
             .processes
             .get(no)
@@ -212,11 +215,18 @@ impl World<'_> {
         let Some(beats) = self.switch.and_then(|no| self.beats.get(&no)) else {
             return;
         };
+        let settings = self.heartbeat_settings();
         if self.may_be_cut_off(beats) {
-            self.cut_off_at = self.now;
-            return;
+            // It waits so long, and judges all the same.
+            let since = *self.cut_off_since.get_or_insert(self.now);
+            if self.now < since + settings.isolation() + 2 * (settings.interval + LOOK) {
+                self.cut_off_at = self.now;
+                return;
+            }
+        } else {
+            self.cut_off_since = None;
         }
-        let most = self.heartbeat_settings().missed + 1;
+        let most = settings.missed + 1;
         let mut silent = self.heard.iter().filter(|(_, heard)| heard.own > most);
         if let Some((peer, heard)) = silent.find(|(peer, _)| beats.is_up(**peer)) {
             let name = self.name_of(*peer);

@@ -78,8 +78,11 @@ impl Cluster for Seen<'_> {
         self.0.iter().any(Process::is_useful)
     }
 
-    fn was_suspected(&self, runtime: RuntimeId) -> bool {
-        self.of(runtime).is_some_and(Process::was_suspected)
+    fn is_suspicion_lost(&self, runtime: RuntimeId) -> bool {
+        let in_service = self.0.iter().filter(|p| p.is_alive() && !p.suspected);
+        let mut actors = in_service.filter_map(Process::actors);
+        let knows = |actors: &Actors| actors.suspected().any(|other| other == runtime);
+        self.of(runtime).is_some_and(Process::was_suspected) && !actors.any(knows)
     }
 
     fn takes_units(&self, runtime: RuntimeId) -> bool {

@@ -204,6 +204,8 @@ pub(crate) struct World<'a> {
     low_since: BTreeMap<ProcessNo, u64>,
     /// When the switch may have thought itself cut off last.
     cut_off_at: u64,
+    /// Since when, where it may be now.
+    cut_off_since: Option<u64>,
     /// Packet memory for processes to come.
     pools: Pools,
     /// Messages of each process, by kind.
@@ -264,6 +266,7 @@ impl<'a> World<'a> {
             watching_since: 0,
             low_since: BTreeMap::new(),
             cut_off_at: 0,
+            cut_off_since: None,
             pools,
             words: BTreeMap::new(),
             heard: BTreeMap::new(),
