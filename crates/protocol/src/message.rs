@@ -527,7 +527,8 @@ pub enum Message {
         /// Number of the block.
         block: u16,
     },
-    /// A port of the receiver's block is free again.
+    /// A port of the receiver's block is free again, unless an entry that is not let out has
+    /// leased it anew: the receiver asks then ([`Message::PortsDoubted`]).
     PortFreed {
         /// The pool.
         pool: PoolId,
@@ -536,7 +537,7 @@ pub enum Message {
     },
 
     /// The views in which these ports were leased are over, or their switch has
-    /// started again: which of them are leased? Repeated.
+    /// started again, or calls free what is leased anew: which of them are leased? Repeated.
     PortsDoubted {
         /// The pool.
         pool: PoolId,

@@ -28,8 +28,8 @@ pub enum Chain {
     /// The same with time-outs of a few gaps between a flow's packets, and few ports: ports
     /// return, and are leased again, while moves and failures run.
     NatShort,
-    /// The same, where few client ports are kept by the NAT and many clients talk to each other's
-    /// outside addresses: names collide.
+    /// The same, where clients use few ports, which the NAT keeps where it can, and a third of the
+    /// flows go to other clients' outside addresses: names collide.
     NatCrowded,
     /// UDP from clients that have logged in: state per client.
     Clients,

@@ -86,14 +86,13 @@ pub(super) struct Lessor {
     held: BTreeMap<UnitId, Vec<(PoolId, PortLease)>>,
     /// Ports that a unit had a name on when this switch took it over from the one before.
     restored: BTreeMap<UnitId, Vec<(PoolId, PortLease)>>,
-    plant: Option<Plant>,
 }
 
 /// A leased port whose last name has gone: the holder of its block, and the port.
 pub(super) type Freed = (Slot, PoolId, PortLease);
 
 impl Lessor {
-    pub(super) fn new(specs: &[PoolSpec], plant: Option<Plant>) -> Lessor {
+    pub(super) fn new(specs: &[PoolSpec]) -> Lessor {
         let mut addresses: BTreeMap<IpAddr, Vec<(usize, usize)>> = BTreeMap::new();
         let mut pools = Vec::with_capacity(specs.len());
         for (number, spec) in specs.iter().enumerate() {
@@ -117,7 +116,6 @@ impl Lessor {
             may_serve: false,
             held: BTreeMap::new(),
             restored: BTreeMap::new(),
-            plant,
         }
     }
 
@@ -259,7 +257,6 @@ impl Lessor {
         space: PortSpace,
         port: u16,
     ) -> Option<Freed> {
-        let is_planted = self.plant == Some(Plant::UnleasedFreed);
         let (holder, record, used) = self.port_mut(pool, address, space, port)?;
         record.names = record.names.checked_sub(1)?;
         if record.names > 0 {
@@ -273,7 +270,7 @@ impl Lessor {
             port,
             space,
         };
-        (was_leased || is_planted).then_some((holder, PoolId(pool as u8), lease))
+        was_leased.then_some((holder, PoolId(pool as u8), lease))
     }
 
     /// A port was leased in an entry that was let out. Without a name of the unit's it is

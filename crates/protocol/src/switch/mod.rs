@@ -229,7 +229,7 @@ impl Switch {
             runtimes: Runtimes::default(),
             pendings: views::Pendings::default(),
             moves: moves::Moves::default(),
-            lessor: leases::Lessor::new(&stage.pools, settings.plant),
+            lessor: leases::Lessor::new(&stage.pools),
             timers: timers::Timers::default(),
             sweep: failure::Sweep::default(),
             recovery: None,

@@ -395,27 +395,38 @@ impl Switch {
                 self.classifier.add_alias(unit.0, flow, alias);
             }
         }
-        if restored && self.classifier.has_wide_units() {
-            // Flows whose key another unit has live on hidden, beside those that are found.
-            for (key, _) in &claim.flows {
+        if restored {
+            self.restore_more(unit, &claim.flows, &free);
+        }
+        restored
+    }
+
+    /// What a unit has beside the names that it was restored under: flows that live on hidden,
+    /// and ports.
+    fn restore_more(
+        &mut self,
+        unit: UnitId,
+        flows: &[(FlowKey, bool)],
+        free: &[(FlowKey, AliasRequest)],
+    ) {
+        let is_wide = self.classifier.has_wide_units();
+        if is_wide {
+            // Flows whose key another unit has, beside those that are found.
+            for (key, _) in flows {
                 self.classifier.add_flow(unit.0, key);
             }
-            for (flow, alias) in &free {
+            for (flow, alias) in free {
                 if self.classifier.unit_of_name(&alias.key).is_none() {
                     self.classifier.add_alias(unit.0, flow, alias);
                 }
             }
         }
-        if restored {
-            let is_wide = self.classifier.has_wide_units();
-            for key in self.classifier.aliases_of(unit.0) {
-                self.lessor.restored(unit, &key, is_wide);
-            }
-            let mut keys = Vec::new();
-            self.classifier.flows_of(unit.0, &mut keys);
-            keys.retain(|key| self.classifier.alias_of(key) != Some(unit.0));
-            keys.iter().for_each(|key| self.lessor.hold(unit, key));
+        for key in self.classifier.aliases_of(unit.0) {
+            self.lessor.restored(unit, &key, is_wide);
         }
-        restored
+        let mut keys = Vec::new();
+        self.classifier.flows_of(unit.0, &mut keys);
+        keys.retain(|key| self.classifier.alias_of(key) != Some(unit.0));
+        keys.iter().for_each(|key| self.lessor.hold(unit, key));
     }
 }

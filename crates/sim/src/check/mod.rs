@@ -12,6 +12,7 @@ mod gate;
 mod homes;
 mod invariant;
 mod ledger;
+mod numbered;
 mod outside;
 mod protection;
 mod reference;

@@ -3,7 +3,7 @@
 use weir_protocol::View;
 use weir_protocol::message::{Entry, Part};
 
-use super::unit::{Numbered, UnitRecord};
+use super::numbered::Numbered;
 
 /// The packets of a unit that are taken, until something is let out after the restart.
 #[derive(Clone, Debug)]
@@ -42,14 +42,15 @@ pub(crate) struct TakenPacket {
 }
 
 impl TakenPacket {
-    /// The packet as view `of` has it; `None` where nobody applied it in that view.
+    /// The packet as view `of` has it; `None` where nobody applied it in that view. `origin`
+    /// gives the view from which one goes on.
     pub(crate) fn new(
-        unit: &UnitRecord,
+        origin: impl Fn(View) -> Option<View>,
         of: View,
         known: Numbered,
         made_in: Vec<(View, Entry)>,
     ) -> Option<TakenPacket> {
-        let made = made_of(unit, of, &made_in)?.clone();
+        let made = made_of(origin, of, &made_in)?.clone();
         Some(TakenPacket {
             part: known.applied(&made)?,
             known,
@@ -68,8 +69,8 @@ impl TakenPacket {
 
     /// Another claim is taken: the packet is what the owner of view `of` had. True where
     /// another entry than before was made of it.
-    pub(crate) fn take_of(&mut self, unit: &UnitRecord, of: View) -> bool {
-        let made = made_of(unit, of, &self.made_in);
+    pub(crate) fn take_of(&mut self, origin: impl Fn(View) -> Option<View>, of: View) -> bool {
+        let made = made_of(origin, of, &self.made_in);
         let other = made.filter(|made| **made != self.made);
         let Some((part, made)) = other.and_then(|made| Some((self.known.applied(made)?, made)))
         else {
@@ -82,7 +83,11 @@ impl TakenPacket {
 }
 
 /// What was made in a view, or in one that it goes on from.
-fn made_of<'a>(unit: &UnitRecord, of: View, made_in: &'a [(View, Entry)]) -> Option<&'a Entry> {
-    let mut views = std::iter::successors(Some(of), |view| unit.origin(*view));
+fn made_of(
+    origin: impl Fn(View) -> Option<View>,
+    of: View,
+    made_in: &[(View, Entry)],
+) -> Option<&Entry> {
+    let mut views = std::iter::successors(Some(of), |view| origin(*view));
     views.find_map(|view| Some(&made_in.iter().find(|(of, _)| *of == view)?.1))
 }

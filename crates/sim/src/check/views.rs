@@ -165,7 +165,8 @@ impl Checker {
         for clock in out + 1..=base {
             let made_in = unit.entries_at(Clock(clock));
             let known = unit.numbered.remove(&clock);
-            let packet = known.and_then(|known| TakenPacket::new(unit, of, known, made_in));
+            let packet = known
+                .and_then(|known| TakenPacket::new(|view| unit.origin(view), of, known, made_in));
             let Some(packet) = packet else {
                 let text = format!("a restart goes on after {clock}, which nobody applied");
                 return self.violated(Invariant::ExactlyOnce, Some(id), text);
@@ -236,7 +237,7 @@ impl Checker {
         if base >= taken.out {
             taken.applied.truncate((base - taken.out) as usize);
             for packet in &mut taken.applied {
-                if packet.take_of(unit, of) {
+                if packet.take_of(|view| unit.origin(view), of) {
                     self.aliases.claim(id, &packet.made);
                 }
             }

@@ -35,8 +35,8 @@ pub(crate) const START: u64 = 1_000_000_000_000;
 /// Nanoseconds from one packet to the next, on average.
 const GAP: u64 = 150_000;
 
-/// Ports that the clients have of a chain where names collide.
-const CROWD: u32 = 96;
+/// Client ports of [`Chain::NatCrowded`]: so few that names collide.
+const CROWDED_PORTS: u32 = 96;
 
 /// How long the packets of a run take, in nanoseconds.
 pub fn duration(packets: u32) -> u64 {
@@ -115,7 +115,7 @@ pub(crate) fn ends(chain: Chain, flow: u32) -> Ends {
     // NAT that preserves ports may have a mapping.
     let is_crowded = chain == Chain::NatCrowded;
     let hairpin = chain.is_nat() && flow.is_multiple_of(if is_crowded { 3 } else { 17 });
-    let ports = if is_crowded { CROWD } else { 50_000 };
+    let ports = if is_crowded { CROWDED_PORTS } else { 50_000 };
     let server = match chain {
         Chain::Web if !flow.is_multiple_of(3) => Ipv4Addr::new(203, 0, 113, 80),
         _ if hairpin => Ipv4Addr::new(203, 0, 113, 1),

@@ -98,6 +98,8 @@ impl World<'_> {
         }
         for judgement in judgements {
             if self.switch == Some(no) {
+                // Who judges does not think itself cut off.
+                self.cut_off_since = None;
                 self.look_at_judgement(&judgement);
                 if let Judgement::Suspect(peer) = &judgement
                     && let Some(heard) = self.heard.get_mut(peer)

@@ -4,7 +4,7 @@ use std::fmt::Write as _;
 use std::time::{Duration, Instant};
 
 use serde_json::json;
-use weir_sim::plants::{Bug, find};
+use weir_sim::plants::{Bug, find, near};
 
 use super::report::short;
 use crate::args::{Format, Sim};
@@ -19,7 +19,9 @@ pub(crate) fn find_all(args: &Sim) -> Outcome {
     let mut missed = false;
     for plant in Bug::all() {
         let start = Instant::now();
-        let sum = find(plant, args.seed, || start.elapsed() < LONGEST).map_err(Failure::outside)?;
+        // `--seed`, from 1 on, moves the seeds along.
+        let first = near(plant).saturating_add(args.seed.saturating_sub(1));
+        let sum = find(plant, first, || start.elapsed() < LONGEST).map_err(Failure::outside)?;
         if !args.quiet {
             eprintln!("{}: {} seeds", plant.name(), sum.seeds);
         }
