@@ -99,17 +99,13 @@ impl Actors {
         self.generation != 0 && !self.settings.is_logger
     }
 
-    /// When a pool that is low is to be asked for, where it was not yet. A switch remembers
-    /// who asked.
+    /// Now, where a pool is low and the switch was not asked yet. The switch remembers the
+    /// question.
     pub(super) fn leases_at(&self) -> Option<Time> {
         let is_due = |(pool, asked): &(PoolId, Option<Time>)| {
             asked.is_none() && self.engine.leases().is_low(*pool)
         };
         (self.may_want_leases() && self.wanted.iter().any(is_due)).then_some(Time::ZERO)
-    }
-
-    fn lease_due(&self, asked: Option<Time>) -> Time {
-        asked.map_or(Time::ZERO, |at| at.plus(self.settings.repeat_after))
     }
 
     /// Asks for more of each pool that is low, once in a while.
@@ -118,13 +114,15 @@ impl Actors {
             return;
         }
         for number in 0..self.wanted.len() {
-            let (pool, asked) = self.wanted[number];
+            let (pool, asked) = &mut self.wanted[number];
+            let pool = *pool;
             if !self.engine.leases().is_low(pool) {
-                self.wanted[number].1 = None;
+                *asked = None;
                 continue;
             }
-            if self.lease_due(asked) <= now {
-                self.wanted[number].1 = Some(now);
+            let due = asked.map(|at| at.plus(self.settings.repeat_after));
+            if due.is_none_or(|due| due <= now) {
+                *asked = Some(now);
                 self.counts.add(ActorCount::LeaseWanted);
                 self.tell_switch(Message::LeaseWanted { pool });
             }

@@ -65,6 +65,11 @@ impl Pool {
         from..to.max(from)
     }
 
+    /// Who has fewer ports left of an address gets a block.
+    fn half_block(&self) -> u32 {
+        u32::from(self.spec.block) / 2
+    }
+
     fn blocks_at(&self, address: usize) -> core::ops::Range<usize> {
         address * self.blocks..(address + 1) * self.blocks
     }
@@ -78,9 +83,9 @@ pub(super) struct Lessor {
     addresses: BTreeMap<IpAddr, Vec<(usize, usize)>>,
     /// A switch before this one has granted blocks.
     restarted: bool,
-    /// Who asked for ports of an address of a pool while no block was free.
+    /// Runtimes that asked in vain: slot, pool, number of the address.
     waiting: BTreeSet<(Slot, usize, usize)>,
-    /// A block may have become free since they were served last.
+    /// A block may have become free since the waiting runtimes were served last.
     may_serve: bool,
     /// Ports that were leased and got no name, by the unit that has them.
     held: BTreeMap<UnitId, Vec<(PoolId, PortLease)>>,
@@ -264,7 +269,7 @@ impl Lessor {
         }
         let was_leased = core::mem::take(&mut record.leased);
         *used = used.saturating_sub(1);
-        self.may_serve = true;
+        self.may_serve |= *used == 0;
         let lease = PortLease {
             address: address as u16,
             port,
@@ -443,13 +448,12 @@ impl Switch {
             let all = all.map(|address| (slot, number, address));
             return self.lessor.waiting.extend(all);
         }
-        let half = u32::from(pool.spec.block) / 2;
         let mut needed = Vec::new();
         let mut least = (u32::MAX, 0);
         for address in 0..pool.spec.addresses.len() {
             let (_, left) = self.lessor.left(pool, slot, address);
             least = least.min((left, address));
-            if left < half {
+            if left < pool.half_block() {
                 needed.push(address);
             }
         }
@@ -569,7 +573,7 @@ impl Switch {
         true
     }
 
-    /// Grants blocks to those who asked while none was free, and who have few ports still.
+    /// Grants free blocks to runtimes that asked in vain and are short of ports still.
     pub(super) fn serve_waiting(&mut self) {
         let may_serve = self.recovery.is_none() && !self.lessor.waiting.is_empty();
         if !may_serve || !core::mem::take(&mut self.lessor.may_serve) {
@@ -577,11 +581,10 @@ impl Switch {
         }
         for (slot, number, address) in core::mem::take(&mut self.lessor.waiting) {
             let pool = self.lessor.pools.get(number);
-            let is_low = pool.is_some_and(|pool| {
-                self.lessor.left(pool, slot, address).1 < u32::from(pool.spec.block) / 2
-            });
-            if is_low && self.runtimes.is_here(slot) {
-                self.grant(slot, number, address);
+            let is_short = pool
+                .is_some_and(|pool| self.lessor.left(pool, slot, address).1 < pool.half_block());
+            if is_short && self.runtimes.is_here(slot) {
+                self.grant_or_wait(slot, number, address);
             }
         }
     }
@@ -592,30 +595,35 @@ impl Switch {
         self.serve_waiting();
     }
 
-    /// Grants a block of an address. Where none is free the runtime waits for one.
+    /// Grants a block of an address. Where none is free, which is counted, the runtime waits.
     fn grant(&mut self, slot: Slot, number: usize, address: usize) {
+        if !self.grant_or_wait(slot, number, address) {
+            self.counts.add(SwitchCount::NoBlock);
+        }
+    }
+
+    /// Grants a block of an address; false where none is free: the runtime waits for one.
+    fn grant_or_wait(&mut self, slot: Slot, number: usize, address: usize) -> bool {
         let Some(pool) = self.lessor.pools.get(number) else {
-            return;
+            return false;
         };
         // Blocks that another switch may have granted, from the low end, come last.
-        let mut order: Vec<usize> = (0..pool.blocks).collect();
-        if self.lessor.restarted {
-            order.reverse();
-        }
+        let last = pool.blocks.saturating_sub(1);
+        let mut order = (0..pool.blocks).map(|at| match self.lessor.restarted {
+            true => last - at,
+            false => at,
+        });
         let from = address * pool.blocks;
-        let found = order.into_iter().find(|&block| {
+        let found = order.find(|&block| {
             !pool.ports_of(block).is_empty()
                 && pool.all.get(from + block).is_some_and(|b| self.is_free(b))
         });
         let Some(block) = found else {
-            self.counts.add(SwitchCount::NoBlock);
-            // One whose holder is gone is free when what that one numbered is over, which
-            // nobody tells.
+            // No event says when the packets of a holder that is gone are over: look again.
             let mut all = pool.all[pool.blocks_at(address)].iter();
-            let soon = |b: &Block| b.live() == 0 && self.runtimes.is_gone(b.holder);
-            self.lessor.may_serve |= all.any(|b| b.holder != 0 && soon(b));
+            self.lessor.may_serve |= all.any(|block| self.is_left_behind(block));
             self.lessor.waiting.insert((slot, number, address));
-            return;
+            return false;
         };
         self.lessor.waiting.remove(&(slot, number, address));
         let mut again = false;
@@ -641,6 +649,7 @@ impl Switch {
                 block: block as u16,
             },
         );
+        true
     }
 
     /// True where a pool has a block that may be granted: for tests.
@@ -663,11 +672,15 @@ impl Switch {
         if block.holder == 0 {
             return block.live() == 0;
         }
-        if !self.runtimes.is_gone(block.holder) {
-            return false;
+        if self.settings.plant == Some(Plant::BlockLeasedAgain) {
+            return self.runtimes.is_gone(block.holder);
         }
         let era = self.runtimes.get(block.holder).map_or(0, |gone| gone.era);
-        self.settings.plant == Some(Plant::BlockLeasedAgain)
-            || block.live() == 0 && self.kept.is_over(era)
+        self.is_left_behind(block) && self.kept.is_over(era)
+    }
+
+    /// The holder of the block is gone, and no name lies in it.
+    fn is_left_behind(&self, block: &Block) -> bool {
+        block.holder != 0 && self.runtimes.is_gone(block.holder) && block.live() == 0
     }
 }

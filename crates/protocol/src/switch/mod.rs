@@ -172,7 +172,7 @@ pub struct Switch {
     rotation: usize,
     /// Places of units to acknowledge at the end of the burst.
     acks: Vec<u32>,
-    /// Ports that became free in this burst: told after those.
+    /// Ports that became free in this burst; `PortFreed` follows its `Out`s.
     freed: Vec<leases::Freed>,
     classified: Vec<Frame>,
     turned: Vec<Frame>,

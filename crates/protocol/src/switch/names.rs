@@ -119,7 +119,6 @@ impl Switch {
             for note in notes::read(bytes).flatten() {
                 if let Note::Leased { pool, lease } = note
                     && !self.lessor.is_leased(from, pool, lease)
-                    && self.runtimes.is_here(from)
                 {
                     self.tell_port_freed((from, pool, lease));
                 }
@@ -128,27 +127,26 @@ impl Switch {
     }
 
     fn tell_port_freed(&mut self, (holder, pool, lease): Freed) {
-        self.counts.add(SwitchCount::PortFreed);
-        self.tell(holder, Message::PortFreed { pool, lease });
+        if self.runtimes.is_here(holder) {
+            self.counts.add(SwitchCount::PortFreed);
+            self.tell(holder, Message::PortFreed { pool, lease });
+        }
     }
 
-    /// A port is free. Its lessor hears first that the entry that leased it is let out, or it
-    /// would doubt the port: where that is yet to be told the port waits for it.
+    /// A port is free. Its runtime is told after the `Out`s of this burst: it would doubt a port
+    /// whose leasing entry it still takes for not let out.
     fn port_freed(&mut self, freed: Freed) {
-        if !self.runtimes.is_here(freed.0) {
-            return;
-        }
         match self.acks.is_empty() {
             true => self.tell_port_freed(freed),
             false => self.freed.push(freed),
         }
     }
 
-    /// Ports that became free in a burst, and were not leased again in it.
+    /// Tells of the ports that became free in a burst and were not leased again in it.
     pub(super) fn tell_freed(&mut self) {
         let mut all = core::mem::take(&mut self.freed);
         for (holder, pool, lease) in all.drain(..) {
-            if self.runtimes.is_here(holder) && !self.lessor.is_leased(holder, pool, lease) {
+            if !self.lessor.is_leased(holder, pool, lease) {
                 self.tell_port_freed((holder, pool, lease));
             }
         }

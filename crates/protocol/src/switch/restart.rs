@@ -396,14 +396,13 @@ impl Switch {
             }
         }
         if restored {
-            self.restore_more(unit, &claim.flows, &free);
+            self.restore_hidden_and_ports(unit, &claim.flows, &free);
         }
         restored
     }
 
-    /// What a unit has beside the names that it was restored under: flows that live on hidden,
-    /// and ports.
-    fn restore_more(
+    /// Gives a restored unit its hidden flows, their free aliases, and the ports of all its names.
+    fn restore_hidden_and_ports(
         &mut self,
         unit: UnitId,
         flows: &[(FlowKey, bool)],

@@ -1,5 +1,6 @@
 //! Blocks of ports.
 
+use weir_nf::host::Stage;
 use weir_nf::{PoolId, PoolSpec, PortLease, PortSpace};
 use weir_packet::{Disposition, FlowKey};
 use weir_protocol::ids::Peer;
@@ -21,13 +22,13 @@ fn pools() -> Vec<PoolSpec> {
     }]
 }
 
+fn with(pools: Vec<PoolSpec>) -> Stage {
+    Stage { pools, ..stage() }
+}
+
 #[test]
 fn blocks_are_granted_at_joining_and_when_wanted_and_never_twice() {
-    let stage = weir_nf::host::Stage {
-        pools: pools(),
-        ..stage()
-    };
-    let mut rig = Rig::of(&stage, settings(), 0);
+    let mut rig = Rig::of(&with(pools()), settings(), 0);
     let mut granted = Vec::new();
     let now = rig.now;
     for number in 1..=3 {
@@ -54,14 +55,10 @@ fn blocks_are_granted_at_joining_and_when_wanted_and_never_twice() {
     rig.end();
 }
 
-/// Nobody may come with a packet or a question for long.
+/// No packet and no question of the waiting runtime comes that would make the switch look.
 #[test]
 fn who_waits_for_a_block_gets_the_first_that_is_free() {
-    let stage = weir_nf::host::Stage {
-        pools: pools(),
-        ..stage()
-    };
-    let mut rig = Rig::of(&stage, settings(), 0);
+    let mut rig = Rig::of(&with(pools()), settings(), 0);
     let now = rig.now;
     for number in 1..=4 {
         rig.switch.join(now, rt(number));
@@ -108,11 +105,7 @@ fn answer_all(rig: &mut Rig, number: u32, all: &[&[Note<'_>]]) {
 
 #[test]
 fn a_port_comes_back_with_its_last_name_and_a_block_with_its_last_port() {
-    let stage = weir_nf::host::Stage {
-        pools: pools(),
-        ..stage()
-    };
-    let mut rig = Rig::of(&stage, settings(), 2);
+    let mut rig = Rig::of(&with(pools()), settings(), 2);
     rig.send(1, 1);
     let owner = rig.who()[0];
     let unit = rig.switch.live_units().next().unwrap();
@@ -206,16 +199,12 @@ fn a_port_comes_back_with_its_last_name_and_a_block_with_its_last_port() {
 /// simulator, `--mode ring --every-fault`).
 #[test]
 fn ports_of_an_entry_that_is_never_let_out_are_free() {
-    let stage = weir_nf::host::Stage {
-        pools: pools(),
-        ..stage()
-    };
     for repeats in [false, true] {
         let settings = SwitchSettings {
             acknowledge: repeats,
             ..settings()
         };
-        let mut rig = Rig::of(&stage, settings, 2);
+        let mut rig = Rig::of(&with(pools()), settings, 2);
         rig.send(1, 1);
         let owner = rig.who()[0];
         let lease = |port| PortLease {
@@ -265,11 +254,7 @@ fn ports_of_an_entry_that_is_never_let_out_are_free() {
 /// yet (seed 5081 of the simulator: two clients got one port).
 #[test]
 fn a_port_in_doubt_is_not_free_while_packets_of_its_unit_are_on_their_way() {
-    let stage = weir_nf::host::Stage {
-        pools: pools(),
-        ..stage()
-    };
-    let mut rig = Rig::of(&stage, settings(), 1);
+    let mut rig = Rig::of(&with(pools()), settings(), 1);
     rig.send(1, 1);
     let unit = rig.switch.live_units().next().unwrap();
     let frames = rig.queue(1);
@@ -298,15 +283,11 @@ fn a_port_in_doubt_is_not_free_while_packets_of_its_unit_are_on_their_way() {
 
 /// A switch of generation 2 that asks runtimes 1 and 2, over pools.
 fn restarted() -> Rig {
-    let stage = weir_nf::host::Stage {
-        pools: pools(),
-        ..stage()
-    };
     let again = SwitchSettings {
         generation: 2,
         ..settings()
     };
-    let mut rig = Rig::of(&stage, again, 0);
+    let mut rig = Rig::of(&with(pools()), again, 0);
     rig.switch.recover(rig.now, &[rt(1), rt(2)]);
     rig.messages();
     rig
@@ -390,11 +371,7 @@ fn a_port_that_a_claimed_flow_ends_at_is_not_granted_again() {
 /// nobody uses.
 #[test]
 fn a_block_that_nobody_uses_is_said_again() {
-    let stage = weir_nf::host::Stage {
-        pools: pools(),
-        ..stage()
-    };
-    let mut rig = Rig::of(&stage, settings(), 0);
+    let mut rig = Rig::of(&with(pools()), settings(), 0);
     let now = rig.now;
     rig.switch.join(now, rt(1));
     let granted = |messages: Vec<Message>| {
@@ -416,12 +393,11 @@ fn who_seems_to_have_enough_gets_more_where_nothing_is_lost() {
     for (lossless, grants) in [(true, 2), (false, 1)] {
         let mut pools = pools();
         pools[0].block = 64;
-        let stage = weir_nf::host::Stage { pools, ..stage() };
         let settings = SwitchSettings {
             lossless,
             ..settings()
         };
-        let mut rig = Rig::of(&stage, settings, 1);
+        let mut rig = Rig::of(&with(pools), settings, 1);
         rig.messages();
         for _ in 0..2 {
             rig.say(1, Message::LeaseWanted { pool: PoolId(0) });

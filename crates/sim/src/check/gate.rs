@@ -199,13 +199,17 @@ impl Checker {
         }
     }
 
-    /// A port that an entry leased since the last call, and that another live unit has. One
-    /// that is not claimed yet after a restart may have freed it in what was not let out:
-    /// it is looked at when its view opens.
+    /// A port that an entry leased since the last call, and that another live unit has.
     pub(super) fn doubled(&mut self) -> Option<Doubled> {
         let doubled = self.reference.take_doubled()?;
+        Some(doubled).filter(|doubled| self.is_fault(doubled))
+    }
+
+    /// False while the other unit awaits its view after a restart: it may have freed the port in
+    /// an entry that was not let out. Its port is compared when the view opens.
+    pub(super) fn is_fault(&self, doubled: &Doubled) -> bool {
         let other = self.units.get(&doubled.other());
-        Some(doubled).filter(|_| !other.is_some_and(|other| other.unclaimed || other.unopened))
+        other.is_none_or(|other| !other.awaits_view())
     }
 
     fn count(&mut self, part: &Part, made: &Entry) {

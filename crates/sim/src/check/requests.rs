@@ -21,7 +21,7 @@ impl Checker {
         let fits = units.filter(|unit| {
             let owner = unit.current.owner;
             let may_be = owner != to && from.is_none_or(|from| from == owner);
-            !unit.ended && (unit.unclaimed || unit.unopened || may_be)
+            !unit.ended && (unit.awaits_view() || may_be)
         });
         fits.count() as u32
     }

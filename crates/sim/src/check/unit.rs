@@ -117,7 +117,7 @@ impl UnitRecord {
             // A state of its own is taken back.
             ends || !reference.go_back(id, state.as_deref(), self.out)
         });
-        // What it leased there says nothing.
+        // The entries were tried, not let out: a port that they lease is no fault.
         let _ = reference.take_doubled();
         ends
     }
@@ -137,6 +137,11 @@ impl UnitRecord {
             reference.apply(id, view, &part, &made);
         }
         !reference.has_flows(id)
+    }
+
+    /// True after a restart of the switch until a view opens: what the unit has is not known.
+    pub(crate) fn awaits_view(&self) -> bool {
+        self.unclaimed || self.unopened
     }
 
     /// A view opens.

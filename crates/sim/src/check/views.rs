@@ -195,10 +195,11 @@ impl Checker {
     /// No other unit has a port that the entries of its claim leased, or was given its port
     /// before it was claimed.
     fn has_its_port_alone(&mut self, id: UnitId) {
-        let doubled = self.doubled().or_else(|| self.reference.doubled_of(id));
-        let is_open = |unit: &UnitRecord| !(unit.unclaimed || unit.unopened);
-        let is_claimed = |of: UnitId| self.units.get(&of).is_some_and(is_open);
-        if let Some(text) = doubled.filter(|doubled| is_claimed(doubled.other())) {
+        let doubled = self.doubled().or_else(|| {
+            let doubled = self.reference.doubled_of(id)?;
+            Some(doubled).filter(|doubled| self.is_fault(doubled))
+        });
+        if let Some(text) = doubled {
             let text = format!("after the restart {text}");
             self.violated(Invariant::Bindings, Some(id), text);
         }
@@ -310,7 +311,7 @@ impl Checker {
             }
             self.reference.apply(id, unit.current.view, &part, &made);
         }
-        // They were looked at when they were taken.
+        // Ports of taken packets were compared when the packets were taken.
         let _ = self.reference.take_doubled();
     }
 

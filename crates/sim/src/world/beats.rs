@@ -98,7 +98,7 @@ impl World<'_> {
         }
         for judgement in judgements {
             if self.switch == Some(no) {
-                // Who judges does not think itself cut off.
+                // A switch that judges a peer does not take itself for cut off.
                 self.cut_off_since = None;
                 self.look_at_judgement(&judgement);
                 if let Judgement::Suspect(peer) = &judgement
@@ -219,7 +219,7 @@ impl World<'_> {
         };
         let settings = self.heartbeat_settings();
         if self.may_be_cut_off(beats) {
-            // It waits so long, and judges all the same.
+            // After `isolation` the switch judges its peers even so.
             let since = *self.cut_off_since.get_or_insert(self.now);
             if self.now < since + settings.isolation() + 2 * (settings.interval + LOOK) {
                 self.cut_off_at = self.now;

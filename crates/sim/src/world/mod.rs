@@ -204,7 +204,7 @@ pub(crate) struct World<'a> {
     low_since: BTreeMap<ProcessNo, u64>,
     /// When the switch may have thought itself cut off last.
     cut_off_at: u64,
-    /// Since when, where it may be now.
+    /// Since when the switch may have thought itself cut off; `None` where it may not now.
     cut_off_since: Option<u64>,
     /// Packet memory for processes to come.
     pools: Pools,

@@ -23,12 +23,9 @@ impl World<'_> {
         let now = self.now;
         let switch = self.running_switch();
         let lends = switch.is_some_and(|switch| !switch.is_recovering() && switch.has_free_block());
-        let is_paused = |no: usize| {
-            let process = self.processes.get(no);
-            process.is_none_or(|process| process.paused_until.is_some())
-        };
-        let is_quiet = self.links.is_cut(now) || self.switch.is_none_or(is_paused);
-        if !lends || is_quiet || self.phase != Phase::Busy {
+        let process = self.switch.and_then(|no| self.processes.get(no));
+        let is_paused = process.is_none_or(|process| process.paused_until.is_some());
+        if !lends || is_paused || self.links.is_cut(now) || self.phase != Phase::Busy {
             return self.low_since.clear();
         }
         let is_low = |process: &Process| {
