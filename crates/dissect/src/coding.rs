@@ -1,4 +1,4 @@
-//! Content codings (RFC 9110 section 8.4.1): gzip, deflate and brotli, at most two on top of one another.
+//! Content codings (RFC 9110 section 8.4.1): gzip, deflate and brotli, at most three on top of one another.
 //!
 //! A state holds the compressed bytes and no decompressor: what they stand for is computed from the first
 //! one each time their number has doubled, and at the end of the body. So a snapshot is a copy of bytes,
@@ -18,28 +18,37 @@ pub(crate) enum Coding {
     Brotli = 3,
 }
 
-/// Codings of a body, the one applied last in the low four bits; 0 for none.
+/// Most codings on top of one another; Suricata's `response-body-decompress-layer-limit` is 2 by default.
+const MOST_CODINGS: u32 = 3;
+const CODING_BITS: u32 = 2;
+/// Bytes that any text may give as bare deflate, which has nothing to know it by, before it is wrong.
+const FEW: usize = 64;
+
+/// Codings of a body, the one applied last in the low two bits, and so on; 0 for none.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Codings(u8);
 
 impl Codings {
-    /// Reads the value of `Content-Encoding`. Codings that are not known, and a third one, leave the
-    /// body as it is.
+    /// Reads the value of `Content-Encoding` as libhtp does, for whom a word that has `gzip` or `deflate` in it
+    /// stands for that, and another one for nothing. Codings beyond the third leave the body as it is.
     pub(crate) fn parse(value: &[u8]) -> Codings {
         let mut codings = Codings::default();
-        for name in value.split(|&b| b == b',') {
-            let name = name.trim_ascii().to_ascii_lowercase();
-            let coding = match &name[..] {
-                b"" | b"identity" => continue,
-                b"gzip" | b"x-gzip" => Coding::Gzip,
-                b"deflate" | b"x-deflate" => Coding::Deflate,
-                b"br" => Coding::Brotli,
-                _ => return Codings::default(),
+        for word in value.split(|b| matches!(b, b',' | b' ' | b'\t')) {
+            let word = word.to_ascii_lowercase();
+            let has = |name: &[u8]| word.windows(name.len()).any(|part| part == name);
+            let coding = if has(b"gzip") {
+                Coding::Gzip
+            } else if has(b"deflate") {
+                Coding::Deflate
+            } else if word == b"br" {
+                Coding::Brotli
+            } else {
+                continue;
             };
-            if codings.0 >> 4 != 0 {
+            if codings.0 >> ((MOST_CODINGS - 1) * CODING_BITS) != 0 {
                 return Codings::default();
             }
-            codings.0 = codings.0 << 4 | coding as u8;
+            codings.0 = codings.0 << CODING_BITS | coding as u8;
         }
         codings
     }
@@ -53,17 +62,17 @@ impl Codings {
     }
 
     pub(crate) fn from_byte(byte: u8) -> Option<Codings> {
-        let known = byte & 15 <= 3 && byte >> 4 <= 3 && (byte & 15 != 0 || byte == 0);
-        known.then_some(Codings(byte))
+        (u32::from(byte) >> (MOST_CODINGS * CODING_BITS) == 0).then_some(Codings(byte))
     }
 
-    fn outer(self) -> Option<Coding> {
-        match self.0 & 15 {
+    /// From the outermost one inwards.
+    fn each(self) -> impl Iterator<Item = Coding> {
+        (0..MOST_CODINGS).filter_map(move |at| match self.0 >> (at * CODING_BITS) & 3 {
             1 => Some(Coding::Gzip),
             2 => Some(Coding::Deflate),
             3 => Some(Coding::Brotli),
             _ => None,
-        }
+        })
     }
 }
 
@@ -96,6 +105,9 @@ impl std::fmt::Debug for Decoder {
 
 impl Decoder {
     /// Decompresses `coded` into `out`, which is emptied first, up to `limit` bytes.
+    ///
+    /// A coding of which the first bytes are not is passed over: servers announce codings that they do not
+    /// apply, and browsers show such bodies. [`Outcome::Bad`] is then of none that is.
     pub(crate) fn decode(
         &mut self,
         codings: Codings,
@@ -103,23 +115,32 @@ impl Decoder {
         limit: usize,
         out: &mut Vec<u8>,
     ) -> Outcome {
-        let Some(outer) = codings.outer() else {
-            out.clear();
-            out.extend_from_slice(coded.get(..limit).unwrap_or(coded));
-            return Outcome::Whole;
-        };
-        let Some(inner) = Codings(codings.0 >> 4).outer() else {
-            return self.one(outer, coded, limit, out);
-        };
-        let mut between = std::mem::take(&mut self.between);
-        let first = self.one(outer, coded, limit, &mut between);
-        let second = self.one(inner, &between, limit, out);
-        self.between = between;
-        match (first, second) {
-            (Outcome::Bad, Outcome::More) => Outcome::Bad,
-            (Outcome::Full, Outcome::More) => Outcome::Full,
-            (_, second) => second,
+        out.clear();
+        out.extend_from_slice(coded.get(..limit).unwrap_or(coded));
+        let mut all = Outcome::Bad;
+        let mut from = std::mem::take(&mut self.between);
+        for (layer, coding) in codings.each().enumerate() {
+            let coded = if layer == 0 {
+                coded
+            } else {
+                std::mem::swap(&mut from, out);
+                &from[..]
+            };
+            let outcome = self.one(coding, coded, limit, out);
+            let few = if coding == Coding::Deflate { FEW } else { 0 };
+            if outcome == Outcome::Bad && out.len() <= few {
+                out.clear();
+                out.extend_from_slice(coded.get(..limit).unwrap_or(coded));
+                continue;
+            }
+            all = match (all, outcome) {
+                // What the outer one lacks, the inner one waits for in vain.
+                (Outcome::Full, Outcome::More) => Outcome::Full,
+                (_, outcome) => outcome,
+            };
         }
+        self.between = from;
+        all
     }
 
     fn one(&mut self, coding: Coding, coded: &[u8], limit: usize, out: &mut Vec<u8>) -> Outcome {
@@ -292,7 +313,6 @@ mod tests {
             ("deflate", compress_to_vec(&text, 6), &text),
             ("gzip, deflate", compress_to_vec(&gzip(&text), 6), &text),
             ("br", brotli.to_vec(), b"weir"),
-            ("identity", b"x".to_vec(), b"x"),
         ] {
             let (outcome, out) = decode(codings, &coded, 1 << 16);
             assert_eq!((outcome, &out[..]), (Outcome::Whole, expected), "{codings}");
@@ -310,7 +330,10 @@ mod tests {
         }
         let (outcome, out) = decode("gzip", &coded, 100);
         assert_eq!((outcome, &out[..]), (Outcome::Full, &text[..100]));
-        assert_eq!(decode("gzip", b"<html>", 100), (Outcome::Bad, vec![]));
+        assert_eq!(
+            decode("gzip", b"<html>", 100),
+            (Outcome::Bad, b"<html>".to_vec())
+        );
     }
 
     #[test]
@@ -321,8 +344,42 @@ mod tests {
     }
 
     #[test]
-    fn unknown_codings_and_three_of_them_are_left() {
-        assert!(Codings::parse(b"gzip, compress").is_none());
-        assert!(Codings::parse(b"gzip, gzip, gzip").is_none());
+    fn codings_are_found_in_odd_values() {
+        let gzip = Codings::parse(b"gzip");
+        for value in [
+            &b"x gzip"[..],
+            b"gzip;",
+            b": GZip",
+            b"\xa0gzip\x0b",
+            b"gzip, compress",
+        ] {
+            assert_eq!(Codings::parse(value), gzip, "{value:?}");
+        }
+        assert!(Codings::parse(b"compress, identity").is_none());
+        assert!(!Codings::parse(b"gzip, gzip, gzip").is_none());
+        assert!(Codings::parse(b"gzip, gzip, gzip, gzip").is_none());
+    }
+
+    #[test]
+    fn codings_that_were_not_applied_are_passed_over() {
+        let text = b"some text, some text, some text";
+        let deflated = compress_to_vec(text, 6);
+        for codings in [
+            "deflate, gzip",
+            "gzip, deflate",
+            "gzip, deflate, gzip",
+            "deflate, deflate",
+        ] {
+            assert_eq!(
+                decode(codings, &deflated, 1 << 16),
+                (Outcome::Whole, text.to_vec()),
+                "{codings}"
+            );
+        }
+        let three = gzip(&compress_to_vec(&gzip(text), 6));
+        assert_eq!(
+            decode("gzip, deflate, gzip", &three, 1 << 16),
+            (Outcome::Whole, text.to_vec())
+        );
     }
 }

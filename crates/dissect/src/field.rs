@@ -86,6 +86,10 @@ named! {
         HttpRawHeader "http.header.raw";
         /// Names of headers without cookies: `\r\nName\r\nName\r\n\r\n`.
         HttpHeaderNames "http.header_names";
+        /// One header of a request as `Name: value`, cookies too; one value for each name.
+        HttpRequestHeader "http.request_header";
+        /// One header of a response as `Name: value`; one value for each name.
+        HttpResponseHeader "http.response_header";
         /// Start line and normalised header lines, with an empty line.
         HttpStart "http.start";
         /// Value of `Cookie`, or of `Set-Cookie`.
@@ -128,6 +132,12 @@ named! {
         DnsQuery "dns.query";
         /// Name of an answer's owner; one value for each record.
         DnsAnswerName "dns.answer.name";
+        /// Random of a hello, 32 bytes.
+        TlsRandom "tls.random";
+        /// First four bytes of a hello's random.
+        TlsRandomTime "tls.random_time";
+        /// The other 28 bytes of a hello's random.
+        TlsRandomBytes "tls.random_bytes";
         /// Server name of a client hello (RFC 6066).
         TlsSni "tls.sni";
         /// Subject of the first certificate, as `C=US, O=..., CN=...`.
@@ -154,6 +164,15 @@ named! {
         SshProto "ssh.proto";
         /// Software of an SSH banner.
         SshSoftware "ssh.software";
+        /// Hash of the algorithms that a client offers (<https://github.com/salesforce/hassh>), lower case
+        /// hexadecimal.
+        SshHassh "ssh.hassh";
+        /// Those algorithms: key exchange, encryption, MAC and compression, joined by semicolons.
+        SshHasshString "ssh.hassh.string";
+        /// The same of a server.
+        SshHasshServer "ssh.hassh.server";
+        /// Algorithms that a server offers.
+        SshHasshServerString "ssh.hassh.server.string";
         /// Command word of SMTP, in upper case.
         SmtpCommand "smtp.command";
         /// Argument of HELO or EHLO.

@@ -1,8 +1,11 @@
-//! SSH banners (RFC 4253 section 4.2). What follows them is not read.
+//! SSH banners and the algorithms that both sides offer behind them (RFC 4253 sections 4.2 and 7.1). What
+//! follows is not read.
+
+use md5::{Digest, Md5};
 
 use crate::field::{Field, Notice, Protocol};
 use crate::lines::Lines;
-use crate::snapshot::{Reader, SnapshotError, put_u8};
+use crate::snapshot::{Reader, SnapshotError, put_bytes, put_u8};
 use crate::values::Sink;
 
 /// Lines that a server may send before its banner.
@@ -10,14 +13,24 @@ const MOST_LINES: u8 = 20;
 /// Bytes of a banner (RFC 4253 section 4.2).
 const LONGEST_BANNER: usize = 255;
 
+/// Bytes of a packet, its length included (RFC 4253 section 6.1).
+const LONGEST_PACKET: usize = 35_000;
+/// The message with which a key exchange begins.
+const KEXINIT: u8 = 20;
+
 /// State of a connection.
 #[derive(Debug, Default, Clone, PartialEq)]
 pub(crate) struct Ssh {
     lines: [Lines; 2],
-    /// Lines seen of each direction; [`OVER`] once its banner was read.
+    /// The first packet of each direction, as far as it is there.
+    packets: [Vec<u8>; 2],
+    /// Lines seen of each direction; then [`BANNER_SEEN`] and [`OVER`].
     seen: [u8; 2],
 }
 
+/// The banner was read.
+const BANNER_SEEN: u8 = 254;
+/// Nothing more is read.
 const OVER: u8 = 255;
 
 impl Ssh {
@@ -30,7 +43,7 @@ impl Ssh {
         let (Some(lines), Some(seen)) = (self.lines.get_mut(side), self.seen.get_mut(side)) else {
             return;
         };
-        while !bytes.is_empty() && *seen != OVER {
+        while !bytes.is_empty() && *seen < BANNER_SEEN {
             let Some(line) = lines.next(&mut bytes) else {
                 return;
             };
@@ -39,7 +52,7 @@ impl Ssh {
             if banner.is_none() && !to_server && *seen < MOST_LINES {
                 continue;
             }
-            *seen = OVER;
+            *seen = BANNER_SEEN;
             sink.values.clear();
             let text = banner.unwrap_or(&[]);
             let mut parts = text.splitn(2, |&b| b == b'-');
@@ -57,6 +70,45 @@ impl Ssh {
             }
             sink.head((Protocol::Ssh, to_server), true);
         }
+        if *seen == BANNER_SEEN && !bytes.is_empty() {
+            self.packet(to_server, bytes, sink);
+        }
+    }
+
+    /// Reads the first packet: 4 bytes of length, 1 of padding's length, the message.
+    fn packet(&mut self, to_server: bool, bytes: &[u8], sink: &mut Sink<'_, '_>) {
+        let side = usize::from(to_server);
+        let (Some(packet), Some(seen)) = (self.packets.get_mut(side), self.seen.get_mut(side))
+        else {
+            return;
+        };
+        let room = LONGEST_PACKET - packet.len();
+        packet.extend_from_slice(bytes.get(..room).unwrap_or(bytes));
+        let Some((length, rest)) = packet.split_first_chunk::<4>() else {
+            return;
+        };
+        let length = u32::from_be_bytes(*length) as usize;
+        if length <= LONGEST_PACKET - 4 && rest.len() < length {
+            return;
+        }
+        *seen = OVER;
+        let packet = std::mem::take(packet);
+        // A length that is too large is none; the message stands behind the padding's length.
+        let message = packet.get(5..4 + length).unwrap_or(&[]);
+        if let Some(string) = hassh(message, to_server) {
+            let (hash, written) = match to_server {
+                true => (Field::SshHassh, Field::SshHasshString),
+                false => (Field::SshHasshServer, Field::SshHasshServerString),
+            };
+            sink.values.clear();
+            sink.values.make(hash, |out| {
+                for byte in Md5::digest(&string) {
+                    out.extend_from_slice(format!("{byte:02x}").as_bytes());
+                }
+            });
+            sink.values.put(written, &string);
+            sink.head((Protocol::Ssh, to_server), true);
+        }
     }
 
     pub(crate) fn gap(&mut self, to_server: bool) {
@@ -70,6 +122,9 @@ impl Ssh {
             lines.save(out);
             put_u8(out, seen);
         }
+        for packet in &self.packets {
+            put_bytes(out, packet);
+        }
     }
 
     pub(crate) fn load(reader: &mut Reader<'_>) -> Result<Ssh, SnapshotError> {
@@ -78,6 +133,33 @@ impl Ssh {
             *lines = Lines::load(reader)?;
             *seen = reader.u8()?;
         }
+        for packet in &mut ssh.packets {
+            *packet = reader.bytes(LONGEST_PACKET)?;
+        }
         Ok(ssh)
     }
+}
+
+/// The algorithms for one direction out of a `SSH_MSG_KEXINIT`: a cookie of 16 bytes and ten lists of names.
+fn hassh(message: &[u8], to_server: bool) -> Option<Vec<u8>> {
+    let (&kind, rest) = message.split_first()?;
+    let mut rest = rest.get(16..).filter(|_| kind == KEXINIT)?;
+    // Key exchange, host key, then encryption, MAC and compression, each to the server and to the client.
+    let wanted: [usize; 4] = match to_server {
+        true => [0, 2, 4, 6],
+        false => [0, 3, 5, 7],
+    };
+    let mut string = Vec::new();
+    for number in 0..8 {
+        let (length, lists) = rest.split_first_chunk::<4>()?;
+        let (list, behind) = lists.split_at_checked(u32::from_be_bytes(*length) as usize)?;
+        rest = behind;
+        if wanted.contains(&number) {
+            if number > 0 {
+                string.push(b';');
+            }
+            string.extend_from_slice(list);
+        }
+    }
+    Some(string)
 }

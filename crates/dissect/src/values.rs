@@ -36,6 +36,9 @@ pub struct Message<'a> {
     pub phase: Phase,
     /// Nothing more of this message will come.
     pub last: bool,
+    /// It is the message that was handed out before, with more of it: a body, a TLS server's certificates
+    /// behind its hello, or a hello that is repeated.
+    pub continues: bool,
     values: &'a Values,
     body: &'a [Value<'a>],
 }
@@ -126,6 +129,7 @@ impl Values {
             to_server,
             phase,
             last,
+            continues: phase == Phase::Body,
             values: self,
             body,
         }
@@ -145,5 +149,13 @@ impl Sink<'_, '_> {
     /// Hands out a message without a body.
     pub(crate) fn head(&mut self, of: (Protocol, bool), last: bool) {
         (self.take)(&self.values.message(of, Phase::Head, last, &[]));
+    }
+
+    /// Hands out a message again, with fields behind those of before.
+    pub(crate) fn more(&mut self, of: (Protocol, bool)) {
+        (self.take)(&Message {
+            continues: true,
+            ..self.values.message(of, Phase::Head, true, &[])
+        });
     }
 }

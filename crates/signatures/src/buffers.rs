@@ -106,6 +106,10 @@ buffers! {
     HttpRawHeader "http.header.raw", old None, modifier Some("http_raw_header"), HTTP, true true, Head;
     /// Names of headers: `\r\nName\r\nName\r\n\r\n`.
     HttpHeaderNames "http.header_names", old Some("http_header_names"), modifier None, HTTP, true true, Head;
+    /// One header of a request as `Name: value`; one buffer for each name.
+    HttpRequestHeader "http.request_header", old None, modifier None, HTTP, true false, Head;
+    /// One header of a response as `Name: value`; one buffer for each name.
+    HttpResponseHeader "http.response_header", old None, modifier None, HTTP, false true, Head;
     /// Start line and header lines as sent, with the empty line.
     HttpStart "http.start", old Some("http_start"), modifier None, HTTP, true true, Head;
     /// Value of `Cookie`, or of `Set-Cookie`.
@@ -148,6 +152,12 @@ buffers! {
     DnsQuery "dns.query", old Some("dns_query"), modifier None, DNS, true false, Head;
     /// One name of an answer's owner; one buffer for each record.
     DnsAnswerName "dns.answer.name", old None, modifier None, DNS, true true, Head;
+    /// Random of a hello, 32 bytes.
+    TlsRandom "tls.random", old None, modifier None, TLS, true true, Head;
+    /// First four bytes of a hello's random.
+    TlsRandomTime "tls.random_time", old None, modifier None, TLS, true true, Head;
+    /// The other 28 bytes of a hello's random.
+    TlsRandomBytes "tls.random_bytes", old None, modifier None, TLS, true true, Head;
     /// Server name of a client hello (RFC 6066).
     TlsSni "tls.sni", old Some("tls_sni"), modifier None, TLS, true false, Head;
     /// Subject of the server's certificate, as `C=US, O=..., CN=...`.
@@ -174,6 +184,14 @@ buffers! {
     SshProto "ssh.proto", old Some("ssh_proto"), modifier None, SSH, true true, Head;
     /// Software of an SSH banner.
     SshSoftware "ssh.software", old Some("ssh_software"), modifier None, SSH, true true, Head;
+    /// Hash of the algorithms that a client offers, lower case hexadecimal.
+    SshHassh "ssh.hassh", old None, modifier None, SSH, true false, Head;
+    /// Those algorithms: key exchange, encryption, MAC and compression, joined by semicolons.
+    SshHasshString "ssh.hassh.string", old None, modifier None, SSH, true false, Head;
+    /// The same of a server.
+    SshHasshServer "ssh.hassh.server", old None, modifier None, SSH, false true, Head;
+    /// Algorithms that a server offers.
+    SshHasshServerString "ssh.hassh.server.string", old None, modifier None, SSH, false true, Head;
     /// Argument of HELO or EHLO.
     SmtpHelo "smtp.helo", old None, modifier None, SMTP, true false, Head;
     /// Address of MAIL FROM.

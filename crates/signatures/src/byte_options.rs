@@ -1,8 +1,8 @@
 //! Values of the keywords that read numbers out of buffers: `isdataat`, `byte_test`, `byte_jump`,
-//! `byte_extract`, `byte_math`.
+//! `byte_extract`, `byte_math`, `base64_decode`.
 
 use crate::condition::{
-    ByteOperator, Condition, Field, Jump, JumpFrom, MAX_VARIABLES, MathOperator, Number,
+    Base64, ByteOperator, Condition, Field, Jump, JumpFrom, MAX_VARIABLES, MathOperator, Number,
 };
 use crate::error::{Fault, Span};
 use crate::raw_option::RawOption;
@@ -69,6 +69,7 @@ pub(crate) fn parse(
         "byte_jump" => byte_jump(&words, names),
         "byte_extract" => byte_extract(&words, names),
         "byte_math" => byte_math(&words, names),
+        "base64_decode" => base64_decode(&words),
         _ => return Ok(None),
     };
     condition.map(Some).map_err(|reason| {
@@ -103,10 +104,11 @@ fn unknown(word: &str) -> String {
 }
 
 /// A field that begins here, with nothing said about it.
-fn field(bytes: &str, offset: Number) -> Result<Field, String> {
-    let count = bytes.trim().parse::<u8>();
+fn field(bytes: &str, offset: Number, names: &Names) -> Result<Field, String> {
     Ok(Field {
-        bytes: count.map_err(|_| format!("`{bytes}` is not a count of bytes"))?,
+        bytes: names.number(bytes).map_err(|_| {
+            format!("`{bytes}` is neither a count of bytes nor a variable that was read before")
+        })?,
         digits: None,
         little: false,
         relative: false,
@@ -141,19 +143,23 @@ fn field_word(field: &mut Field, string: &mut bool, word: &str) -> Result<bool, 
     Ok(true)
 }
 
+/// Most bytes that a field may have.
+pub(crate) fn most_bytes(field: &Field) -> i64 {
+    if field.digits.is_some() { 23 } else { 8 }
+}
+
 /// Checks what was said of a field.
 fn checked(mut field: Field, string: bool, zero: bool) -> Result<Field, String> {
     if string {
         field.digits.get_or_insert(10);
     }
-    let most = if field.digits.is_some() { 23 } else { 8 };
-    if field.bytes > most || field.bytes == 0 && !zero {
-        return Err(format!(
-            "{} bytes can't be read, 1 to {most} can",
-            field.bytes
-        ));
+    let most = most_bytes(&field);
+    match field.bytes {
+        Number::Fixed(bytes) if bytes > most || bytes < i64::from(!zero) => {
+            Err(format!("{bytes} bytes can't be read, 1 to {most} can"))
+        }
+        _ => Ok(field),
     }
-    Ok(field)
 }
 
 fn byte_test(words: &[&str], names: &Names) -> Result<Condition, String> {
@@ -175,7 +181,7 @@ fn byte_test(words: &[&str], names: &Names) -> Result<Condition, String> {
         "^" => ByteOperator::Xor,
         other => return Err(unknown(other)),
     };
-    let mut field = field(bytes, names.number(offset)?)?;
+    let mut field = field(bytes, names.number(offset)?, names)?;
     let mut string = false;
     for &word in rest {
         if !field_word(&mut field, &mut string, word)? {
@@ -195,7 +201,7 @@ fn byte_jump(words: &[&str], names: &Names) -> Result<Condition, String> {
         return Err("write BYTES, OFFSET".to_string());
     };
     let mut jump = Jump {
-        field: field(bytes, names.number(offset)?)?,
+        field: field(bytes, names.number(offset)?, names)?,
         multiplier: 1,
         align: false,
         from: JumpFrom::Field,
@@ -230,7 +236,7 @@ fn byte_extract(words: &[&str], names: &mut Names) -> Result<Condition, String> 
     let &[bytes, offset, name, ref rest @ ..] = words else {
         return Err("write BYTES, OFFSET, NAME".to_string());
     };
-    let mut field = field(bytes, names.number(offset)?)?;
+    let mut field = field(bytes, names.number(offset)?, names)?;
     let (mut scale, mut align, mut string) = (1, 0, false);
     for &word in rest {
         let mut parts = word.split_whitespace();
@@ -279,7 +285,7 @@ fn byte_math(words: &[&str], names: &mut Names) -> Result<Condition, String> {
     else {
         return Err("bytes, offset, oper, rvalue and result are needed".to_string());
     };
-    let mut field = field(bytes, offset)?;
+    let mut field = field(bytes, offset, names)?;
     let mut string = false;
     for word in rest {
         if !field_word(&mut field, &mut string, word)? {
@@ -292,4 +298,33 @@ fn byte_math(words: &[&str], names: &mut Names) -> Result<Condition, String> {
         value,
         variable: names.define(result)?,
     })
+}
+
+fn base64_decode(words: &[&str]) -> Result<Condition, String> {
+    let mut base64 = Base64 {
+        bytes: None,
+        offset: 0,
+        relative: false,
+        decoded: Vec::new(),
+    };
+    let number = |word: &str| {
+        let most = Base64::MOST as u32;
+        let number = word.trim().parse::<u32>().ok();
+        number
+            .filter(|&number| number <= most)
+            .ok_or_else(|| format!("`{word}` is not a number up to {most}"))
+    };
+    for &word in words {
+        match word.split_once(char::is_whitespace) {
+            Some(("bytes", given)) => base64.bytes = Some(number(given)?),
+            Some(("offset", given)) => base64.offset = number(given)?,
+            None if word == "relative" => base64.relative = true,
+            None if word.is_empty() => {}
+            _ => return Err(unknown(word)),
+        }
+    }
+    if base64.bytes == Some(0) {
+        return Err("0 bytes can't be decoded".to_string());
+    }
+    Ok(Condition::Base64(base64))
 }

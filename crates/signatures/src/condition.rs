@@ -21,8 +21,8 @@ pub enum Number {
 /// How bytes are read as a number.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Field {
-    /// How many bytes: 1 to 8, or 1 to 23 digits.
-    pub bytes: u8,
+    /// How many bytes: 1 to 8, or 1 to 23 digits. A variable that is larger lets the condition fail.
+    pub bytes: Number,
     /// Digits of this base, rather than a binary number.
     pub digits: Option<u32>,
     /// Binary numbers begin with the lowest byte.
@@ -150,6 +150,27 @@ pub enum Condition {
     },
     /// `bsize`: size of the buffer in bytes.
     Size(Compare),
+    /// `base64_decode` and what follows `base64_data`.
+    Base64(Base64),
+}
+
+/// `base64_decode`: bytes of the buffer are decoded (RFC 4648 section 4), up to the first that is no digit of
+/// base 64.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Base64 {
+    /// How many bytes, at most; `None` for all. [`Base64::MOST`] are decoded at most.
+    pub bytes: Option<u32>,
+    /// Offset of the first one.
+    pub offset: u32,
+    /// The offset counts from the end of the match before.
+    pub relative: bool,
+    /// The conditions behind `base64_data`: they look at what was decoded.
+    pub decoded: Vec<Condition>,
+}
+
+impl Base64 {
+    /// Bytes that are decoded, at most; in Suricata 65,535.
+    pub const MOST: usize = 65_535;
 }
 
 impl Condition {
@@ -163,6 +184,7 @@ impl Condition {
             | Condition::ByteExtract { field, .. }
             | Condition::ByteMath { field, .. } => field.relative,
             Condition::ByteJump(jump) => jump.field.relative,
+            Condition::Base64(base64) => base64.relative,
             Condition::Size(_) => false,
         }
     }

@@ -5,8 +5,10 @@
 //! ([`STEPS`]). Of a buffer to which more bytes may come, what they can make untrue does not hold yet.
 
 use crate::buffers::Buffer;
+use crate::byte_options::most_bytes;
 use crate::condition::{
-    ByteOperator, Condition, Field, Jump, JumpFrom, MAX_VARIABLES, MathOperator, Number, Section,
+    Base64, ByteOperator, Condition, Field, Jump, JumpFrom, MAX_VARIABLES, MathOperator, Number,
+    Section,
 };
 use crate::content::{Content, Place};
 use crate::matcher::CHUNK;
@@ -52,12 +54,21 @@ pub(crate) struct Cuts {
     pub(crate) pcre: u64,
 }
 
+/// What is made of a condition before it is tried.
+#[derive(Debug, Clone)]
+enum Ready {
+    Nothing,
+    Needle(Needle),
+    /// The conditions on what `base64_decode` gives.
+    Decoded(Prepared),
+}
+
 /// A section with its contents ready to be looked for.
 #[derive(Debug, Clone)]
 pub(crate) struct Prepared {
     section: Section,
-    /// By condition; `None` for those that are no contents.
-    needles: Vec<Option<Needle>>,
+    /// By condition.
+    ready: Vec<Ready>,
     /// The buffer's changes.
     changes: Option<Changes>,
 }
@@ -65,12 +76,22 @@ pub(crate) struct Prepared {
 impl Prepared {
     /// `changes` are those of the section's buffer.
     pub(crate) fn new(section: &Section, changes: Option<Changes>) -> Self {
-        let needle = |condition: &Condition| match condition {
-            Condition::Content(content) => Some(Needle::new(&content.bytes, content.nocase)),
-            _ => None,
+        let ready = |condition: &Condition| match condition {
+            Condition::Content(content) => {
+                Ready::Needle(Needle::new(&content.bytes, content.nocase))
+            }
+            Condition::Base64(base64) => {
+                let section = Section {
+                    buffer: None,
+                    transforms: Vec::new(),
+                    conditions: base64.decoded.clone(),
+                };
+                Ready::Decoded(Prepared::new(&section, None))
+            }
+            _ => Ready::Nothing,
         };
         Prepared {
-            needles: section.conditions.iter().map(needle).collect(),
+            ready: section.conditions.iter().map(ready).collect(),
             changes,
             section: section.clone(),
         }
@@ -171,7 +192,7 @@ impl Evaluation<'_> {
         }
         let holds = match condition {
             Condition::Content(content) => {
-                let Some(Some(needle)) = prepared.needles.get(place) else {
+                let Some(Ready::Needle(needle)) = prepared.ready.get(place) else {
                     return false;
                 };
                 return self.content(place, content, needle, at, end);
@@ -205,6 +226,12 @@ impl Evaluation<'_> {
                 relative,
                 negated,
             } => self.data_at(self.number(*offset), *relative, *negated, at),
+            Condition::Base64(base64) => {
+                let Some(Ready::Decoded(decoded)) = prepared.ready.get(place) else {
+                    return false;
+                };
+                self.base64(base64, decoded, at)
+            }
             Condition::Size(compare) => {
                 if self.area.more {
                     self.undecided = true;
@@ -459,6 +486,41 @@ impl Evaluation<'_> {
         there != negated
     }
 
+    /// Decodes bytes, and evaluates the conditions on them. They are in memory of their own: few rules decode, and
+    /// those only behind a content that was found.
+    fn base64(&mut self, base64: &Base64, prepared: &Prepared, at: usize) -> bool {
+        let from = if base64.relative {
+            at
+        } else {
+            self.index(self.area.from)
+        };
+        let from = from.saturating_add(base64.offset as usize);
+        let Some(coded) = self.area.data.get(from..) else {
+            self.undecided = true;
+            return false;
+        };
+        let most = base64.bytes.map_or(Base64::MOST, |bytes| bytes as usize);
+        self.undecided |= coded.len() < most;
+        let coded = coded.get(..most).unwrap_or(coded);
+        if !self.step(coded.len()) {
+            return false;
+        }
+        let mut data = Vec::new();
+        decode_base64(coded, &mut data);
+        // What is decoded of nothing is not there.
+        if data.is_empty() {
+            return false;
+        }
+        let area = Area {
+            data: &data,
+            base: 0,
+            from: 0,
+            more: false,
+        };
+        let verdict = prepared.evaluate(area, self.variables, self.cuts);
+        matches!(verdict, Verdict::Holds(_))
+    }
+
     /// Reads a number; gives it, and the index behind it.
     fn read(&mut self, field: &Field, at: usize) -> Option<(i64, usize)> {
         let offset = self.number(field.offset);
@@ -469,7 +531,11 @@ impl Evaluation<'_> {
             offset.checked_sub(base)?
         };
         let start = usize::try_from(start).ok()?;
-        let count = usize::from(field.bytes);
+        let bytes = self.number(field.bytes);
+        if bytes > most_bytes(field) {
+            return None;
+        }
+        let count = usize::try_from(bytes).ok()?;
         if start.saturating_add(count) > self.area.data.len() {
             self.undecided = true;
             // Digits may be fewer than asked for, at the end of a buffer.
@@ -526,7 +592,32 @@ impl Evaluation<'_> {
             self.undecided = true;
             return None;
         }
-        usize::try_from(target).ok()
+        // In front of the buffer is its start, as in Suricata.
+        usize::try_from(target.max(0)).ok()
+    }
+}
+
+/// Decodes digits of base 64, up to the first byte that is none; of the last ones as many as give whole bytes.
+fn decode_base64(coded: &[u8], into: &mut Vec<u8>) {
+    let digit = |byte: u8| {
+        Some(match byte {
+            b'A'..=b'Z' => byte - b'A',
+            b'a'..=b'z' => byte - b'a' + 26,
+            b'0'..=b'9' => byte - b'0' + 52,
+            b'+' => 62,
+            b'/' => 63,
+            _ => return None,
+        })
+    };
+    let (mut bits, mut count) = (0u32, 0);
+    for digit in coded.iter().map_while(|&byte| digit(byte)) {
+        bits = bits << 6 | u32::from(digit);
+        count += 6;
+        if count >= 8 {
+            count -= 8;
+            // The lowest eight of the bits that are left over the rest.
+            into.push((bits >> count) as u8);
+        }
     }
 }
 
@@ -578,4 +669,25 @@ fn calculate(left: i64, operator: MathOperator, right: i64) -> Option<i64> {
         MathOperator::Left => left.wrapping_shl(u32::try_from(right).ok()?),
         MathOperator::Right => left.wrapping_shr(u32::try_from(right).ok()?),
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::decode_base64;
+
+    #[test]
+    fn base64_ends_at_the_first_byte_that_is_no_digit() {
+        for (coded, decoded) in [
+            (&b"dGhpc2lzYXRlc3QK"[..], &b"thisisatest\n"[..]),
+            (b"dGhpcw==x", b"this"),
+            (b"dGhpc", b"thi"),
+            (b"dG hp", b"t"),
+            (b"", b""),
+            (b"=", b""),
+        ] {
+            let mut out = Vec::new();
+            decode_base64(coded, &mut out);
+            assert_eq!(out, decoded, "{coded:?}");
+        }
+    }
 }

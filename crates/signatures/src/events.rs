@@ -50,6 +50,11 @@ macro_rules! events {
                 $set(self.0 | 1 << event as u8)
             }
 
+            /// The events of both sets.
+            pub const fn and(self, other: $set) -> $set {
+                $set(self.0 | other.0)
+            }
+
             /// True if the event is in the set.
             pub const fn contains(self, event: $event) -> bool {
                 self.0 >> event as u8 & 1 == 1
@@ -125,7 +130,37 @@ events! {
         Ipv6FragmentLength "ipv6.frag_invalid_length";
         /// A fragment that ends beyond the longest packet.
         Ipv6FragmentTooLarge "ipv6.frag_pkt_too_large";
+        /// A fragment that overlaps with an earlier one of its packet and flow.
+        Ipv6FragmentOverlap "ipv6.frag_overlap";
+        /// The same of IPv4.
+        Ipv4FragmentOverlap "ipv4.frag_overlap";
+        /// A hop-by-hop option that is not known.
+        Ipv6UnknownHopOption "ipv6.hopopts_unknown_opt";
+        /// A header of hop-by-hop options with nothing but padding.
+        Ipv6HopPadding "ipv6.hopopts_only_padding";
+        /// A destination option that is not known.
+        Ipv6UnknownDestinationOption "ipv6.dstopts_unknown_opt";
+        /// A header of destination options with nothing but padding.
+        Ipv6DestinationPadding "ipv6.dstopts_only_padding";
+        /// The length in a UDP header is smaller than the header, or is not that of the packet.
+        UdpLengthInvalid "udp.len_invalid";
     }
+}
+
+events! {
+    /// An anomaly of a TCP segment in its connection (`stream-event`).
+    StreamEvent,
+    /// Anomalies of one segment.
+    StreamEvents {
+        /// A timestamp older than the last one of its direction (RFC 7323 section 5).
+        InvalidTimestamp "pkt_invalid_timestamp";
+    }
+}
+
+/// Reads the value of `stream-event`.
+pub(crate) fn parse_stream_event(text: &str, value: Span) -> Result<StreamEvent, Fault> {
+    let name = value.of(text).trim();
+    StreamEvent::named(name).ok_or_else(|| Fault::new(value, format!("unknown event `{name}`")))
 }
 
 /// Reads the value of `app-layer-event`.

@@ -618,9 +618,14 @@ impl Compiled {
             inspection.wrote_vars = true;
             inspection.vars_lost += self.write_vars(bits);
         }
-        if self.rule.action == Action::Pass {
-            inspection.passed = true;
-        } else if !self.rule.noalert {
+        let passes = self.rule.action == Action::Pass;
+        inspection.passed |= passes;
+        let told = if passes {
+            self.rule.alert
+        } else {
+            !self.rule.noalert
+        };
+        if told {
             inspection.alerts += 1;
             on_alert(&Alert {
                 rule: &self.rule,

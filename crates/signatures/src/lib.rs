@@ -110,6 +110,7 @@ mod pcre;
 mod prefilter;
 mod ranges;
 mod raw_option;
+mod requires;
 mod rule;
 mod ruleset;
 mod scratch;
@@ -133,7 +134,7 @@ pub use classification::{Classification, Classifications, DEFAULT_PRIORITY};
 pub use compare::Compare;
 pub use content::{Content, FastPattern, Place};
 pub use error::{RuleError, SkipReason, Skipped};
-pub use events::{AppEvent, AppEvents, DecodeEvent, DecodeEvents};
+pub use events::{AppEvent, AppEvents, DecodeEvent, DecodeEvents, StreamEvent, StreamEvents};
 pub use flow_vars::{FlowInt, FlowIntKind, FlowIntValue, FlowVars, MAX_FLOW_VARS};
 pub use inspect::{Alert, Inspection, MatchedIn};
 pub use lists::{Applied, ListKind, RuleLists};
@@ -145,7 +146,7 @@ pub use parse::{
 pub use ranges::{AddressSet, Element, PortSet, RangeSet};
 pub use rule::{
     Action, Direction, FlagsMode, FlagsTest, FlowCondition, FlowbitKind, FlowbitOperation,
-    IpOption, PacketTest, Protocol, Rule, Target,
+    IpOption, PacketTest, Protocol, Rule, StreamSide, Target,
 };
 pub use ruleset::{CompileError, CompileOptions, RuleSet};
 pub use scratch::{Scratch, ScratchCounters};

@@ -53,6 +53,12 @@ impl RuleSet {
         tests.any(|test| matches!(test, PacketTest::Event(_)))
     }
 
+    /// True if a rule asks for events of segments ([`PacketView::stream_events`](crate::PacketView::stream_events)).
+    pub fn needs_stream_events(&self) -> bool {
+        let mut tests = self.rules.iter().flat_map(|rule| &rule.rule.tests);
+        tests.any(|test| matches!(test, PacketTest::StreamEvent(_)))
+    }
+
     /// True if a rule asks what a flow speaks ([`FlowContext::application`]).
     pub fn needs_application(&self) -> bool {
         self.rules

@@ -4,7 +4,7 @@ use crate::app_protocol::{AppProtocol, AppProtocols};
 use crate::application::{self, AppTest};
 use crate::buffers::{Buffer, Origin};
 use crate::error::{Fault, SkipReason, Span};
-use crate::events::{AppEvent, DecodeEvent, parse_app_event};
+use crate::events::{AppEvent, DecodeEvent, StreamEvent, parse_app_event};
 use crate::flow_vars::parse_flowint;
 use crate::header::Header;
 use crate::literal::parse_string;
@@ -12,14 +12,15 @@ use crate::numbers::{AppNumber, NumberTest};
 use crate::packet_options::{number, packet_test};
 use crate::pcre;
 use crate::raw_option::RawOption;
+use crate::requires;
 use crate::rule::{Direction, FlowCondition, FlowbitKind, FlowbitOperation, Rule, Target};
-use crate::sections::Sections;
+use crate::sections::{Sections, legacy_buffer};
 use crate::threshold;
 use crate::transform::Transform;
 use crate::view::{TCP, UDP};
 
 /// The keywords that [`build`] knows.
-const SUPPORTED: [&str; 69] = [
+const SUPPORTED: [&str; 74] = [
     "msg",
     "sid",
     "rev",
@@ -40,6 +41,7 @@ const SUPPORTED: [&str; 69] = [
     "fragoffset",
     "tos",
     "noalert",
+    "alert",
     "content",
     "nocase",
     "offset",
@@ -57,6 +59,7 @@ const SUPPORTED: [&str; 69] = [
     "app-layer-protocol",
     "app-layer-event",
     "decode-event",
+    "stream_size",
     "tcp.mss",
     "icmpv6.mtu",
     "prefilter",
@@ -65,6 +68,9 @@ const SUPPORTED: [&str; 69] = [
     "byte_jump",
     "byte_extract",
     "byte_math",
+    "base64_decode",
+    "base64_data",
+    "requires",
     "dsize",
     "flags",
     "tcp.flags",
@@ -102,6 +108,9 @@ pub(crate) fn is_supported(text: &str, option: &RawOption, protocols: AppProtoco
     if keyword == "decode-event" {
         return DecodeEvent::named(option.value.of(text).trim()).is_some();
     }
+    if keyword == "stream-event" {
+        return StreamEvent::named(option.value.of(text).trim()).is_some();
+    }
     if keyword == "app-layer-event" {
         let event = AppEvent::named(option.value.of(text).trim());
         return event.is_some_and(|event| protocols.contains(event.protocol()));
@@ -112,7 +121,7 @@ pub(crate) fn is_supported(text: &str, option: &RawOption, protocols: AppProtoco
     let named = match keyword {
         "pcre" => pcre::named_buffer(option.value.of(text)),
         "uricontent" | "urilen" => Some(Buffer::HttpUri),
-        _ => None,
+        other => legacy_buffer(other),
     };
     let named = named
         .or_else(|| Buffer::sticky(keyword))
@@ -125,10 +134,20 @@ pub(crate) fn is_supported(text: &str, option: &RawOption, protocols: AppProtoco
     }
 }
 
+/// True if a keyword is known, whatever its value and whichever protocols are parsed.
+pub(crate) fn is_keyword(keyword: &str) -> bool {
+    SUPPORTED.contains(&keyword)
+        || Buffer::sticky(keyword).is_some()
+        || Buffer::modifier(keyword).is_some()
+        || Transform::is_keyword(keyword)
+        || AppNumber::named(keyword).is_some()
+        || legacy_buffer(keyword).is_some()
+}
+
 /// What an unsupported option is called: where it is the value that is not known, with that.
 pub(crate) fn name(text: &str, option: &RawOption) -> String {
     match option.keyword.as_str() {
-        keyword @ ("app-layer-protocol" | "app-layer-event" | "decode-event") => {
+        keyword @ ("app-layer-protocol" | "app-layer-event" | "decode-event" | "stream-event") => {
             format!("{keyword}:{}", option.value.of(text).trim())
         }
         keyword => keyword.to_owned(),
@@ -210,6 +229,7 @@ fn without_options(text: &str, header: Header, line: usize) -> Rule {
         flowbits: Vec::new(),
         flowints: Vec::new(),
         noalert: false,
+        alert: false,
         numbers: Vec::new(),
         events: Vec::new(),
         contents: Vec::new(),
@@ -266,6 +286,8 @@ impl Builder<'_> {
             },
             "flowint" => rule.flowints.push(parse_flowint(text, option.value)?),
             "noalert" => rule.noalert = true,
+            "alert" => rule.alert = true,
+            "requires" => requires::check(text, option, is_keyword)?,
             "app-layer-protocol" => rule
                 .applications
                 .push(application::parse(text, option.value)?),
@@ -397,7 +419,15 @@ fn is_single(keyword: &str) -> bool {
 fn takes_no_value(keyword: &str) -> bool {
     matches!(
         keyword,
-        "noalert" | "sameip" | "bypass" | "nocase" | "startswith" | "endswith" | "rawbytes"
+        "noalert"
+            | "alert"
+            | "sameip"
+            | "bypass"
+            | "nocase"
+            | "startswith"
+            | "endswith"
+            | "rawbytes"
+            | "base64_data"
     ) || Buffer::sticky(keyword).is_some()
         || Buffer::modifier(keyword).is_some()
         || Transform::is_keyword(keyword) && !Transform::has_value(keyword)
@@ -410,7 +440,10 @@ fn check_value_presence(text: &str, option: &RawOption) -> Result<(), Fault> {
         let message = format!("`{keyword}` takes no value");
         return Err(Fault::new(option.value, message));
     }
-    let may_lack = matches!(keyword, "fast_pattern" | "prefilter" | "pkt_data");
+    let may_lack = matches!(
+        keyword,
+        "fast_pattern" | "prefilter" | "pkt_data" | "base64_decode"
+    );
     if !may_lack && !takes_no_value(keyword) && option.value.of(text).is_empty() {
         let message = format!("`{keyword}` needs a value");
         return Err(Fault::new(option.name, message));

@@ -2,9 +2,9 @@
 
 use crate::compare::{Compare, parse_number};
 use crate::error::{Fault, Span};
-use crate::events::parse_decode_event;
+use crate::events::{parse_decode_event, parse_stream_event};
 use crate::raw_option::RawOption;
-use crate::rule::{FlagsMode, FlagsTest, IpOption, PacketTest};
+use crate::rule::{FlagsMode, FlagsTest, IpOption, PacketTest, StreamSide};
 
 /// The condition on packets that an option states, if it states one.
 pub(crate) fn packet_test(text: &str, option: &RawOption) -> Result<Option<PacketTest>, Fault> {
@@ -40,10 +40,32 @@ pub(crate) fn packet_test(text: &str, option: &RawOption) -> Result<Option<Packe
             }
         }
         "decode-event" => PacketTest::Event(parse_decode_event(text, value)?),
+        "stream-event" => PacketTest::StreamEvent(parse_stream_event(text, value)?),
+        "stream_size" => stream_size(text, option)?,
         "tcp.mss" => PacketTest::TcpMss(compare(65_535)?),
         "icmpv6.mtu" => PacketTest::Icmpv6Mtu(compare(u32::MAX)?),
         _ => return Ok(None),
     }))
+}
+
+/// `SIDE, OPERATOR, NUMBER`.
+fn stream_size(text: &str, option: &RawOption) -> Result<PacketTest, Fault> {
+    let written = option.value.of(text);
+    let (side, size) = written.split_once(',').unwrap_or((written, ""));
+    let side = match side.trim() {
+        "client" => StreamSide::Client,
+        "server" => StreamSide::Server,
+        "both" => StreamSide::Both,
+        "either" => StreamSide::Either,
+        other => {
+            let reason = format!("`{other}` is not client, server, both or either");
+            return Err(bad_value(option, &reason).help("write `stream_size:server,<,1000`"));
+        }
+    };
+    let compare = Compare::parse(&size.replace(',', ""), u32::MAX);
+    compare
+        .map(|compare| PacketTest::StreamSize(side, compare))
+        .map_err(|reason| bad_value(option, &reason))
 }
 
 /// The number that is an option's value, at most `max`.

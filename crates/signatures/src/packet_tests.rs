@@ -1,6 +1,6 @@
 //! Conditions on header fields of packets, as inspection tries them.
 
-use crate::rule::{IpOption, PacketTest};
+use crate::rule::{IpOption, PacketTest, StreamSide};
 use crate::view::{ICMPV6, PacketView};
 
 /// True if the condition holds for a packet.
@@ -11,11 +11,22 @@ pub(crate) fn holds(test: &PacketTest, packet: &PacketView<'_>) -> bool {
         PacketTest::PayloadSize(compare) => {
             u32::try_from(packet.payload.len()).is_ok_and(|size| compare.holds(size))
         }
+        PacketTest::StreamSize(whose, compare) => {
+            let fits = packet.stream_bytes.map(|bytes| compare.holds(bytes));
+            tcp.is_some()
+                && match (whose, fits) {
+                    (StreamSide::Client, [client, _]) => client,
+                    (StreamSide::Server, [_, server]) => server,
+                    (StreamSide::Both, [client, server]) => client && server,
+                    (StreamSide::Either, [client, server]) => client || server,
+                }
+        }
         PacketTest::TcpFlags(flags) => tcp.is_some_and(|tcp| flags.holds(tcp.flags)),
         PacketTest::IcmpType(compare) => icmp.is_some_and(|icmp| compare.holds(icmp.kind.into())),
         PacketTest::IcmpCode(compare) => icmp.is_some_and(|icmp| compare.holds(icmp.code.into())),
         PacketTest::IcmpId(id) => icmp.is_some_and(|icmp| icmp.id == Some(id)),
         PacketTest::Event(event) => packet.events.contains(event),
+        PacketTest::StreamEvent(event) => packet.stream_events.contains(event),
         PacketTest::TcpMss(compare) => {
             let size = tcp.and_then(|_| segment_size(packet.transport_header));
             size.is_some_and(|size| compare.holds(size.into()))

@@ -53,6 +53,12 @@ impl Pattern {
             Err(_) => Search::Limit,
         }
     }
+
+    /// What the first group has found; `None` where the expression is not found.
+    pub(crate) fn first_group<'d>(&self, data: &'d [u8]) -> Option<&'d [u8]> {
+        let found = self.regex.captures(data).ok().flatten()?;
+        found.get(1).map(|group| group.as_bytes())
+    }
 }
 
 /// A `pcre` condition.
@@ -123,24 +129,7 @@ pub(crate) fn parse(text: &str, value: Span) -> Result<(Pcre, Option<Buffer>), F
     let (expression, words) = body.rsplit_once('/').ok_or_else(shape)?;
     let (flags, buffer) = read_flags(words, value)?;
     let translated = translate(expression, flags);
-    let regex = RegexBuilder::new(&translated)
-        .bytes_mode(BytesMode::Ascii)
-        .unicode_mode(false)
-        .case_insensitive(flags.caseless)
-        .multi_line(flags.multi_line)
-        .dot_matches_new_line(flags.dot_all)
-        .ignore_whitespace(flags.extended)
-        .backtrack_limit(BACKTRACKS)
-        .delegate_size_limit(PROGRAM_BYTES)
-        .delegate_dfa_size_limit(AUTOMATON_BYTES)
-        .build()
-        .map_err(|error| {
-            Fault::new(
-                value,
-                format!("this expression of `pcre` is not supported: {error}"),
-            )
-            .skip(SkipReason::Keywords(vec!["pcre".to_string()]))
-        })?;
+    let regex = build(&translated, flags, value, "pcre")?;
     let ahead = ["$", "(?=", "(?!", "\\b", "\\B", "\\Z", "\\z"];
     Ok((
         Pcre {
@@ -154,6 +143,52 @@ pub(crate) fn parse(text: &str, value: Span) -> Result<(Pcre, Option<Buffer>), F
         },
         buffer,
     ))
+}
+
+fn build(translated: &str, flags: Flags, value: Span, keyword: &str) -> Result<Regex, Fault> {
+    RegexBuilder::new(translated)
+        .bytes_mode(BytesMode::Ascii)
+        .unicode_mode(false)
+        .case_insensitive(flags.caseless)
+        .multi_line(flags.multi_line)
+        .dot_matches_new_line(flags.dot_all)
+        .ignore_whitespace(flags.extended)
+        .backtrack_limit(BACKTRACKS)
+        .delegate_size_limit(PROGRAM_BYTES)
+        .delegate_dfa_size_limit(AUTOMATON_BYTES)
+        .build()
+        .map_err(|error| {
+            Fault::new(
+                value,
+                format!("this expression of `{keyword}` is not supported: {error}"),
+            )
+            .skip(SkipReason::Keywords(vec![keyword.to_string()]))
+        })
+}
+
+/// Reads the value of `pcrexform`: an expression in quotes, with a group.
+pub(crate) fn parse_capture(text: &str, value: Span) -> Result<Pattern, Fault> {
+    let written = value.of(text);
+    let inner = written.strip_prefix('"');
+    let expression = inner
+        .and_then(|rest| rest.strip_suffix('"'))
+        .ok_or_else(|| {
+            Fault::new(
+                value,
+                "the value of `pcrexform` is not an expression in quotes",
+            )
+            .help("write `pcrexform:\"user=([a-z]+)\"`")
+        })?;
+    let translated = translate(expression, Flags::default());
+    let regex = build(&translated, Flags::default(), value, "pcrexform")?;
+    if regex.captures_len() < 2 {
+        let message = "the expression of `pcrexform` has no group";
+        return Err(Fault::new(value, message).help("put the part that is wanted in parentheses"));
+    }
+    Ok(Pattern {
+        text: translated,
+        regex: Arc::new(regex),
+    })
 }
 
 fn read_flags(words: &str, value: Span) -> Result<(Flags, Option<Buffer>), Fault> {

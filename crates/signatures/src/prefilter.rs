@@ -105,7 +105,8 @@ pub(crate) fn choose(rule: u32, contents: &[Content], common: &CommonStrings) ->
         } else {
             content.depth.map(|depth| offset + u64::from(depth))
         };
-        if let Some(limit) = limit {
+        // Where it is known only while the rule is tried, `depth` alone says nothing.
+        if let Some(limit) = limit.filter(|_| content.variables.is_empty()) {
             latest_end = limit.saturating_sub(length - to as u64);
         }
     }

@@ -6,7 +6,7 @@ use crate::buffers::{Buffer, Origin, Phase};
 use crate::compare::Compare;
 use crate::condition::{Condition, Section};
 use crate::content::Content;
-use crate::events::{AppEvent, DecodeEvent};
+use crate::events::{AppEvent, DecodeEvent, StreamEvent};
 use crate::flow_vars::FlowInt;
 use crate::numbers::NumberTest;
 use crate::ranges::{AddressSet, PortSet};
@@ -135,6 +135,19 @@ pub enum FlagsMode {
     Not,
 }
 
+/// Whose bytes `stream_size` counts.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum StreamSide {
+    /// Those of the client.
+    Client,
+    /// Those of the server.
+    Server,
+    /// Those of both must fit.
+    Both,
+    /// Those of one of them must fit.
+    Either,
+}
+
 /// A condition on the flags of a header.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct FlagsTest {
@@ -173,10 +186,14 @@ pub enum IpOption {
 pub enum PacketTest {
     /// `decode-event`.
     Event(DecodeEvent),
+    /// `stream-event`.
+    StreamEvent(StreamEvent),
     /// `tcp.mss`: the maximum segment size of a SYN's option.
     TcpMss(Compare),
     /// `icmpv6.mtu`: of Packet Too Big (RFC 4443 section 3.2).
     Icmpv6Mtu(Compare),
+    /// `stream_size`: bytes of a TCP connection, its SYN among them, this packet included.
+    StreamSize(StreamSide, Compare),
     /// `dsize`: bytes of payload.
     PayloadSize(Compare),
     /// `flags`, `tcp.flags`: the low eight flags of the TCP header (RFC 9293 §3.1).
@@ -265,6 +282,8 @@ pub struct Rule {
     pub flowints: Vec<FlowInt>,
     /// `noalert` or `flowbits:noalert`: a match has its effects but is not reported.
     pub noalert: bool,
+    /// `alert`: a rule that passes tells of it as well.
+    pub alert: bool,
     /// Conditions on numbers of one message, all of which must hold.
     pub numbers: Vec<NumberTest>,
     /// `app-layer-event`: events of one message, which must have all.

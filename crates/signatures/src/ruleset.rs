@@ -12,7 +12,7 @@ use crate::frequency::CommonStrings;
 use crate::matcher::Matcher;
 use crate::message_filters::{MessageParts, Messages};
 use crate::prefilter::{self, FastPart, Prefilter};
-use crate::rule::{FlowbitKind, Protocol, Rule};
+use crate::rule::{FlowbitKind, PacketTest, Protocol, Rule};
 use crate::transform::Variants;
 use crate::unfiltered::Unfiltered;
 use crate::view::{ICMP, ICMPV6, SCTP, TCP, UDP};
@@ -296,12 +296,14 @@ impl RuleSet {
         self.longest_content
     }
 
-    /// True if a rule looks at streams at all: otherwise
+    /// True if a rule looks at streams at all, be it at their sizes: otherwise
     /// [`inspect_stream`](RuleSet::inspect_stream) need not be called.
     pub fn needs_streams(&self) -> bool {
-        self.rules
-            .iter()
-            .any(|rule| rule.in_streams && rule.rule.protocol.covers(Some(TCP)))
+        let sized = |test: &PacketTest| matches!(test, PacketTest::StreamSize(..));
+        self.rules.iter().any(|rule| {
+            (rule.in_streams || rule.rule.tests.iter().any(sized))
+                && rule.rule.protocol.covers(Some(TCP))
+        })
     }
 
     /// How many different patterns the prefilters look for, and the bytes their tables take.

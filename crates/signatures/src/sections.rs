@@ -43,6 +43,8 @@ pub(crate) struct Sections<'a> {
     /// What the contents look at, and their places, in the order of `items`.
     content_spans: Vec<(Looked, Span)>,
     names: Names,
+    /// Conditions look at what the last `base64_decode` gives.
+    decoded: bool,
 }
 
 impl<'a> Sections<'a> {
@@ -55,6 +57,7 @@ impl<'a> Sections<'a> {
             untouched: None,
             content_spans: Vec::new(),
             names: Names::default(),
+            decoded: false,
         }
     }
 
@@ -85,7 +88,21 @@ impl<'a> Sections<'a> {
                 self.add(looked, Condition::Pcre(pcre));
             }
             "pkt_data" => self.select(None, option)?,
+            "base64_data" => {
+                if !self.items.iter().any(|(_, condition)| is_base64(condition)) {
+                    return Err(Fault::new(
+                        option.name,
+                        "`base64_data` needs a `base64_decode` before it",
+                    ));
+                }
+                self.check_use()?;
+                self.untouched = Some(option.name);
+                self.decoded = true;
+            }
             "bsize" | "urilen" => self.size(option)?,
+            other if legacy_buffer(other).is_some() => {
+                self.content_of(legacy_buffer(other), option)?
+            }
             other if Buffer::sticky(other).is_some() => {
                 self.select(Buffer::sticky(other), option)?
             }
@@ -100,8 +117,8 @@ impl<'a> Sections<'a> {
                 let before = self.items.last().map(|(looked, _)| looked.clone());
                 let before = before.filter(|_| condition.is_relative());
                 let looked = match self.sticky.buffer {
-                    Some(_) => self.sticky.clone(),
-                    None => before.unwrap_or_default(),
+                    None if !self.decoded => before.unwrap_or_default(),
+                    _ => self.sticky.clone(),
                 };
                 self.add(looked, condition);
             }
@@ -111,12 +128,21 @@ impl<'a> Sections<'a> {
 
     fn add(&mut self, looked: Looked, condition: Condition) {
         self.untouched = None;
-        self.items.push((looked, condition));
+        let mut earlier = self.items.iter_mut().rev();
+        let last = earlier.find_map(|(_, condition)| match condition {
+            Condition::Base64(base64) => Some(base64),
+            _ => None,
+        });
+        match last.filter(|_| self.decoded && looked == self.sticky) {
+            Some(base64) => base64.decoded.push(condition),
+            None => self.items.push((looked, condition)),
+        }
     }
 
     fn select(&mut self, buffer: Option<Buffer>, option: &RawOption) -> Result<(), Fault> {
         self.check_use()?;
         self.sticky = Looked::at(buffer);
+        self.decoded = false;
         self.untouched = buffer.map(|_| option.name);
         Ok(())
     }
@@ -169,9 +195,29 @@ impl<'a> Sections<'a> {
             "uricontent" => Looked::at(Some(Buffer::HttpUri)),
             _ => self.sticky.clone(),
         };
-        self.add(looked.clone(), content);
-        self.content_spans
-            .push((looked, Span::new(option.name.start, option.value.end)));
+        // Places of decoded contents are not compared with those of others.
+        if !self.decoded || looked != self.sticky {
+            let span = Span::new(option.name.start, option.value.end);
+            self.content_spans.push((looked.clone(), span));
+        }
+        self.add(looked, content);
+        Ok(())
+    }
+
+    /// The content that is the value of an old keyword for a buffer.
+    fn content_of(&mut self, buffer: Option<Buffer>, option: &RawOption) -> Result<(), Fault> {
+        let looked = Looked::at(buffer);
+        let (negated, bytes) = parse_bytes(self.text, option.value)?;
+        let content = Content {
+            bytes,
+            negated,
+            // Hexadecimal digits of a hash may be of either case.
+            nocase: buffer == Some(Buffer::TlsFingerprint),
+            ..Content::default()
+        };
+        let span = Span::new(option.name.start, option.value.end);
+        self.content_spans.push((looked.clone(), span));
+        self.items.push((looked, Condition::Content(content)));
         Ok(())
     }
 
@@ -218,7 +264,7 @@ impl<'a> Sections<'a> {
             },
             _ => (written, self.sticky.clone()),
         };
-        if looked.buffer.is_none() {
+        if looked.buffer.is_none() && !self.decoded {
             return Err(fault("there is no buffer before it").help("write `http.uri; bsize:3;`"));
         }
         let compare = Compare::parse(written, u32::MAX).map_err(|why| fault(&why))?;
@@ -243,6 +289,16 @@ impl<'a> Sections<'a> {
     }
 }
 
+/// The buffer of a keyword whose value is a content: older ones than the sticky buffers.
+pub(crate) fn legacy_buffer(keyword: &str) -> Option<Buffer> {
+    Some(match keyword {
+        "tls.subject" => Buffer::TlsSubject,
+        "tls.issuerdn" => Buffer::TlsIssuer,
+        "tls.fingerprint" => Buffer::TlsFingerprint,
+        _ => return None,
+    })
+}
+
 /// The conditions by buffer, in the order in which the buffers are first named.
 fn sections_of(items: Vec<(Looked, Condition)>) -> Vec<Section> {
     let mut sections: Vec<Section> = Vec::new();
@@ -260,9 +316,15 @@ fn sections_of(items: Vec<(Looked, Condition)>) -> Vec<Section> {
     sections
 }
 
+fn is_base64(condition: &Condition) -> bool {
+    matches!(condition, Condition::Base64(_))
+}
+
+/// The content, or the last one of those behind `base64_data`.
 fn as_content(condition: &mut Condition) -> Option<&mut Content> {
     match condition {
         Condition::Content(content) => Some(content),
+        Condition::Base64(base64) => base64.decoded.iter_mut().rev().find_map(as_content),
         _ => None,
     }
 }

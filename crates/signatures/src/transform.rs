@@ -8,6 +8,7 @@ use sha2::Sha256;
 
 use crate::buffers::{Buffer, Phase, Transaction};
 use crate::error::{Fault, Span};
+use crate::pcre::{self, Pattern};
 
 /// Most bytes of a buffer that are changed; what lies behind is not looked at.
 const MOST: usize = 64 << 10;
@@ -35,6 +36,8 @@ pub enum Transform {
     UrlDecode,
     /// `xor`: with the bytes of a key, again and again.
     Xor(Vec<u8>),
+    /// `pcrexform`: what the first group of an expression has found; nothing where it is not found.
+    Pcre(Pattern),
     /// `header_lowercase`: names of header lines in lower case.
     HeaderLowercase,
     /// `strip_pseudo_headers`: lines that begin with a colon are taken out.
@@ -68,16 +71,19 @@ impl Transform {
 
     /// True if the keyword is one of a change.
     pub(crate) fn is_keyword(keyword: &str) -> bool {
-        keyword == "xor" || Transform::named(keyword).is_some()
+        Transform::has_value(keyword) || Transform::named(keyword).is_some()
     }
 
     /// True if the keyword has a value.
     pub(crate) fn has_value(keyword: &str) -> bool {
-        keyword == "xor"
+        matches!(keyword, "xor" | "pcrexform")
     }
 
     /// The change that a keyword and its value stand for; `None` if the keyword is another one.
     pub(crate) fn parse(keyword: &str, text: &str, value: Span) -> Result<Option<Self>, Fault> {
+        if keyword == "pcrexform" {
+            return pcre::parse_capture(text, value).map(|found| Some(Transform::Pcre(found)));
+        }
         if keyword != "xor" {
             return Ok(Transform::named(keyword));
         }
@@ -95,7 +101,10 @@ impl Transform {
 
     /// Only a complete buffer can be changed so.
     fn needs_all(&self) -> bool {
-        matches!(self, Transform::Md5 | Transform::Sha1 | Transform::Sha256)
+        matches!(
+            self,
+            Transform::Pcre(_) | Transform::Md5 | Transform::Sha1 | Transform::Sha256
+        )
     }
 
     /// Changes the bytes `from` into `into`, which is empty. More may follow them if they are not `complete`.
@@ -129,6 +138,9 @@ impl Transform {
             }
             Transform::Xor(key) => {
                 into.extend(from.iter().zip(key.iter().cycle()).map(|(a, b)| a ^ b));
+            }
+            Transform::Pcre(pattern) => {
+                into.extend_from_slice(pattern.first_group(from).unwrap_or(&[]));
             }
             Transform::HeaderLowercase => header_lowercase(from, into),
             Transform::StripPseudoHeaders => {

@@ -3,7 +3,7 @@
 use std::net::IpAddr;
 
 use crate::app_protocol::AppProtocol;
-use crate::events::DecodeEvents;
+use crate::events::{DecodeEvents, StreamEvents};
 
 /// Protocol number of ICMP for IPv4.
 pub const ICMP: u8 = 1;
@@ -95,6 +95,8 @@ pub struct PacketView<'a> {
     /// First packet of its flow in this direction since it is known what the flow speaks: rules that ask for
     /// nothing else (`app-layer-protocol`) are tried only then.
     pub first_decided: bool,
+    /// TCP: bytes of the client's stream and of the server's, their SYNs counted as one each, this packet included.
+    pub stream_bytes: [u32; 2],
     /// The packet was put together from fragments.
     pub reassembled: bool,
     /// Time to live or hop limit.
@@ -111,6 +113,8 @@ pub struct PacketView<'a> {
     pub transport_header: &'a [u8],
     /// Anomalies of its headers.
     pub events: DecodeEvents,
+    /// Anomalies in its connection.
+    pub stream_events: StreamEvents,
     /// TCP header fields; present for TCP.
     pub tcp: Option<TcpFields>,
     /// ICMP header fields; present for ICMP of either version.

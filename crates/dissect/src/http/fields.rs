@@ -1,6 +1,7 @@
 //! From a message's head to its fields.
 
-use super::head::{RequestHead, ResponseHead, field_line, split_first_line};
+use super::ending::{FieldLines, HeadOf, is_name, name_and_value, split_first_line, without_nul};
+use super::head::{RequestHead, ResponseHead};
 use super::uri::{normalise, normalise_host};
 use crate::coding::Codings;
 use crate::field::{Field, Number};
@@ -22,25 +23,14 @@ struct Headers<'a> {
 }
 
 impl<'a> Headers<'a> {
-    fn parse(mut lines: &'a [u8]) -> Headers<'a> {
+    fn parse(head: &'a [u8], of: HeadOf) -> Headers<'a> {
         let mut list = Vec::new();
-        while !lines.is_empty() && list.len() < MOST_HEADERS {
-            let (line, rest) = field_line(lines);
-            lines = rest;
-            let line = line.trim_ascii();
-            if line.is_empty() {
+        for line in FieldLines::new(head, of).take(MOST_HEADERS) {
+            let (name, value) = name_and_value(line);
+            if name.is_empty() && value.is_empty() {
                 break;
             }
-            // As libhtp: without a colon the line is a value.
-            let colon = line.iter().position(|&b| b == b':');
-            let (name, value) = match colon {
-                Some(at) => (line.get(..at), line.get(at + 1..)),
-                None => (None, Some(line)),
-            };
-            list.push(Header {
-                name: name.unwrap_or(&[]).trim_ascii(),
-                value: value.unwrap_or(&[]).trim_ascii(),
-            });
+            list.push(Header { name, value });
         }
         Headers { list }
     }
@@ -49,7 +39,7 @@ impl<'a> Headers<'a> {
     fn joined(&self, name: &[u8], out: &mut Vec<u8>) -> bool {
         let mut found = false;
         for header in &self.list {
-            if header.name.eq_ignore_ascii_case(name) {
+            if is_name(header.name, name) {
                 if found {
                     out.extend_from_slice(b", ");
                 }
@@ -62,34 +52,41 @@ impl<'a> Headers<'a> {
 
     fn has(&self, name: &[u8]) -> bool {
         let mut names = self.list.iter();
-        names.any(|header| header.name.eq_ignore_ascii_case(name))
+        names.any(|header| is_name(header.name, name))
     }
 
-    /// The headers without cookies, each name where it is first.
-    fn distinct(&self, cookie: &'a [u8]) -> impl Iterator<Item = &Header<'a>> {
+    /// The headers, each name where it is first.
+    fn distinct(&self) -> impl Iterator<Item = &Header<'a>> {
         let before = |at: usize, name: &[u8]| {
             let earlier = self.list.get(..at).unwrap_or(&[]);
             !name.is_empty() && earlier.iter().any(|h| h.name.eq_ignore_ascii_case(name))
         };
-        self.list
-            .iter()
-            .enumerate()
-            .filter(move |(at, header)| {
-                !header.name.eq_ignore_ascii_case(cookie) && !before(*at, header.name)
-            })
+        let all = self.list.iter().enumerate();
+        all.filter(move |(at, header)| !before(*at, header.name))
             .map(|(_, header)| header)
+    }
+
+    /// The headers without cookies.
+    fn without(&self, cookie: &'a [u8]) -> impl Iterator<Item = &Header<'a>> {
+        self.distinct()
+            .filter(move |header| !is_name(header.name, cookie))
+    }
+
+    /// Writes `Name: value`.
+    fn line(&self, header: &Header<'a>, out: &mut Vec<u8>) {
+        out.extend_from_slice(header.name);
+        out.extend_from_slice(b": ");
+        if header.name.is_empty() {
+            unfold(header.value, out);
+        } else {
+            self.joined(header.name, out);
+        }
     }
 
     /// Normalised lines.
     fn lines(&self, cookie: &'a [u8], out: &mut Vec<u8>) {
-        for header in self.distinct(cookie) {
-            out.extend_from_slice(header.name);
-            out.extend_from_slice(b": ");
-            if header.name.is_empty() {
-                unfold(header.value, out);
-            } else {
-                self.joined(header.name, out);
-            }
+        for header in self.without(cookie) {
+            self.line(header, out);
             out.extend_from_slice(b"\r\n");
         }
     }
@@ -128,19 +125,26 @@ const RESPONSE_VALUES: [(Field, &[u8]); 6] = [
     (Field::HttpCookie, b"set-cookie"),
 ];
 
-fn put_headers(head: &[u8], cookie: &[u8], single: &[(Field, &[u8])], values: &mut Values) {
-    let (line, lines) = split_first_line(head);
-    let headers = Headers::parse(lines);
+fn put_headers(head: &[u8], of: HeadOf, values: &mut Values) {
+    let (cookie, each, single): (&[u8], _, &[_]) = match of {
+        HeadOf::Request => (b"cookie", Field::HttpRequestHeader, &REQUEST_VALUES),
+        HeadOf::Response => (b"set-cookie", Field::HttpResponseHeader, &RESPONSE_VALUES),
+    };
+    let (line, lines) = split_first_line(head, of);
+    let headers = Headers::parse(head, of);
     values.make(Field::HttpHeader, |out| headers.lines(cookie, out));
     values.put(Field::HttpRawHeader, lines);
     values.make(Field::HttpHeaderNames, |out| {
         out.extend_from_slice(b"\r\n");
-        for header in headers.distinct(cookie) {
+        for header in headers.without(cookie) {
             out.extend_from_slice(header.name);
             out.extend_from_slice(b"\r\n");
         }
         out.extend_from_slice(b"\r\n");
     });
+    for header in headers.distinct() {
+        values.make(each, |out| headers.line(header, out));
+    }
     values.make(Field::HttpStart, |out| {
         out.extend_from_slice(without_end(line));
         out.extend_from_slice(b"\r\n");
@@ -162,17 +166,17 @@ fn without_end(line: &[u8]) -> &[u8] {
 }
 
 /// Codings of the body behind a head.
-pub(super) fn codings(head: &[u8]) -> Codings {
-    let headers = Headers::parse(split_first_line(head).1);
+pub(super) fn codings(head: &[u8], of: HeadOf) -> Codings {
+    let headers = Headers::parse(head, of);
     let mut value = Vec::new();
     headers.joined(b"content-encoding", &mut value);
-    Codings::parse(&value)
+    Codings::parse(&without_nul(&value).collect::<Vec<u8>>())
 }
 
 /// Fields of a request's head.
 pub(super) fn put_request(head: &[u8], values: &mut Values) {
     let request = RequestHead::parse(head);
-    let line = without_end(split_first_line(head).0);
+    let line = without_end(split_first_line(head, HeadOf::Request).0);
     values.put(Field::HttpRequestLine, line);
     values.put(Field::HttpMethod, request.line.method);
     values.make(Field::HttpUri, |out| {
@@ -188,12 +192,12 @@ pub(super) fn put_request(head: &[u8], values: &mut Values) {
     if let Some(host) = request.fields.host {
         values.put(Field::HttpRawHost, host);
     }
-    put_headers(head, b"cookie", &REQUEST_VALUES, values);
+    put_headers(head, HeadOf::Request, values);
 }
 
 /// Fields of a response's head.
 pub(super) fn put_response(head: &[u8], values: &mut Values) {
-    let line = without_end(split_first_line(head).0);
+    let line = without_end(split_first_line(head, HeadOf::Response).0);
     values.put(Field::HttpResponseLine, line);
     let (protocol, rest) = word(line);
     let (code, message) = word(rest);
@@ -202,7 +206,7 @@ pub(super) fn put_response(head: &[u8], values: &mut Values) {
     values.put(Field::HttpStatusMessage, message.trim_ascii());
     let status = ResponseHead::parse(head).line.status;
     values.number(Number::ReplyCode, i64::from(status));
-    put_headers(head, b"set-cookie", &RESPONSE_VALUES, values);
+    put_headers(head, HeadOf::Response, values);
 }
 
 /// A word, and what follows it and its blanks.

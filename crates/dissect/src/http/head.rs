@@ -1,5 +1,6 @@
 //! Heads of HTTP messages: the first line and the fields that matter.
 
+use super::ending::{FieldLines, HeadOf, is_name, name_and_value, split_first_line, without_nul};
 use super::line::{RequestLine, StatusLine};
 
 /// Fields of a message's head, as slices of it; absent ones are `None`. Of a
@@ -17,7 +18,7 @@ pub struct Fields<'a> {
     pub content_type: Option<&'a [u8]>,
     /// `Content-Length`, where it is a number.
     pub content_length: Option<u64>,
-    /// `Transfer-Encoding` names `chunked`.
+    /// `Transfer-Encoding` has `chunked` in it, wherever.
     pub chunked: bool,
     /// `Expect: 100-continue`.
     pub expects_continue: bool,
@@ -26,18 +27,10 @@ pub struct Fields<'a> {
 }
 
 impl<'a> Fields<'a> {
-    /// Reads the lines after the first one.
-    fn parse(mut lines: &'a [u8]) -> Fields<'a> {
+    fn parse(head: &'a [u8], of: HeadOf) -> Fields<'a> {
         let mut fields = Fields::default();
-        while !lines.is_empty() {
-            let (line, rest) = field_line(lines);
-            lines = rest;
-            let Some(colon) = line.iter().position(|&b| b == b':') else {
-                continue;
-            };
-            let (name, value) = line.split_at(colon);
-            let name = name.trim_ascii();
-            let value = value.get(1..).unwrap_or(&[]).trim_ascii();
+        for line in FieldLines::new(head, of) {
+            let (name, value) = name_and_value(line);
             fields.set(name, value);
         }
         fields
@@ -47,27 +40,35 @@ impl<'a> Fields<'a> {
         fn first<'a>(field: &mut Option<&'a [u8]>, value: &'a [u8]) {
             field.get_or_insert(value);
         }
-        let is = |known: &[u8]| name.eq_ignore_ascii_case(known);
-        match name.len() {
-            4 if is(b"host") => first(&mut self.host, value),
-            6 if is(b"expect") => {
+        // The first letter rules out nearly all of them.
+        let is = |known: &[u8]| is_name(name, known);
+        match name.first().map(u8::to_ascii_lowercase) {
+            Some(b'h') if is(b"host") => first(&mut self.host, value),
+            Some(b'e') if is(b"expect") => {
                 self.expects_continue |= value.eq_ignore_ascii_case(b"100-continue");
             }
-            7 if is(b"referer") => first(&mut self.referer, value),
-            8 if is(b"location") => first(&mut self.location, value),
-            10 if is(b"user-agent") => first(&mut self.user_agent, value),
-            12 if is(b"content-type") => first(&mut self.content_type, value),
-            14 if is(b"content-length") => {
+            Some(b'r') if is(b"referer") => first(&mut self.referer, value),
+            Some(b'l') if is(b"location") => first(&mut self.location, value),
+            Some(b'u') if is(b"user-agent") => first(&mut self.user_agent, value),
+            Some(b'c') if is(b"content-type") => first(&mut self.content_type, value),
+            Some(b'c') if is(b"content-length") => {
                 self.content_length = self.content_length.or_else(|| number(value));
             }
-            17 if is(b"transfer-encoding") => {
-                self.chunked |= value
-                    .split(|&b| b == b',')
-                    .any(|coding| coding.trim_ascii().eq_ignore_ascii_case(b"chunked"));
-            }
+            Some(b't') if is(b"transfer-encoding") => self.chunked |= names_chunked(value),
             _ => {}
         }
     }
+}
+
+/// True where `chunked` stands anywhere in the value, as browsers and libhtp look for it; NUL counts for
+/// nothing.
+fn names_chunked(value: &[u8]) -> bool {
+    const CHUNKED: &[u8] = b"chunked";
+    let found = |text: &[u8]| {
+        let mut words = text.windows(CHUNKED.len());
+        words.any(|word| word.eq_ignore_ascii_case(CHUNKED))
+    };
+    found(value) || value.contains(&0) && found(&without_nul(value).collect::<Vec<u8>>())
 }
 
 /// Digits only (RFC 9112 section 6.2); of a list of equal numbers the first.
@@ -82,29 +83,6 @@ fn number(value: &[u8]) -> Option<u64> {
     })
 }
 
-/// One field with the lines that continue it, and the rest.
-pub fn field_line(lines: &[u8]) -> (&[u8], &[u8]) {
-    let mut end = 0;
-    loop {
-        let rest = lines.get(end..).unwrap_or(&[]);
-        end += match rest.iter().position(|&b| b == b'\n') {
-            Some(at) => at + 1,
-            None => rest.len(),
-        };
-        match lines.get(end) {
-            Some(b' ' | b'\t') => {}
-            _ => return lines.split_at(end),
-        }
-    }
-}
-
-pub(super) fn split_first_line(head: &[u8]) -> (&[u8], &[u8]) {
-    match head.iter().position(|&b| b == b'\n') {
-        Some(at) => head.split_at(at + 1),
-        None => (head, &[]),
-    }
-}
-
 /// A request's head.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct RequestHead<'a> {
@@ -117,10 +95,9 @@ pub struct RequestHead<'a> {
 impl<'a> RequestHead<'a> {
     /// Reads a head, whole or cut anywhere after its first line.
     pub fn parse(head: &'a [u8]) -> RequestHead<'a> {
-        let (line, rest) = split_first_line(head);
         RequestHead {
-            line: RequestLine::parse(line),
-            fields: Fields::parse(rest),
+            line: RequestLine::parse(split_first_line(head, HeadOf::Request).0),
+            fields: Fields::parse(head, HeadOf::Request),
         }
     }
 
@@ -190,34 +167,41 @@ pub struct ResponseHead<'a> {
 impl<'a> ResponseHead<'a> {
     /// Reads a head, whole or cut anywhere after its first line.
     pub fn parse(head: &'a [u8]) -> ResponseHead<'a> {
-        let (line, rest) = split_first_line(head);
         ResponseHead {
-            line: StatusLine::parse(line),
-            fields: Fields::parse(rest),
+            line: StatusLine::parse(split_first_line(head, HeadOf::Response).0),
+            fields: Fields::parse(head, HeadOf::Response),
         }
     }
 
-    /// True for 1xx other than 101: the final response is still to come.
+    /// True for 1xx other than 101 without a body: the final response is still to come.
     pub fn is_interim(&self) -> bool {
-        (100..200).contains(&self.line.status) && self.line.status != 101
+        let status = self.line.status;
+        (100..200).contains(&status) && status != 101 && !self.announces_a_body()
+    }
+
+    fn announces_a_body(&self) -> bool {
+        self.fields.chunked || self.fields.content_length.is_some_and(|length| length > 0)
     }
 
     /// How its body is framed, given the method of the request (RFC 9112
     /// section 6.3); an unknown method is empty.
     pub fn body(&self, method: &[u8]) -> Body {
         let status = self.line.status;
-        if status == 101 || (method == b"CONNECT" && (200..300).contains(&status)) {
-            Body::Tunnel
-        } else if method == b"HEAD" || (100..200).contains(&status) || matches!(status, 204 | 304) {
-            Body::None
-        } else if self.fields.chunked {
-            Body::Chunked
-        } else {
-            match self.fields.content_length {
-                None => Body::UntilClose,
-                Some(0) => Body::None,
-                Some(length) => Body::Length(length),
-            }
+        if method == b"HEAD" {
+            return Body::None;
+        }
+        if method == b"CONNECT" && (200..300).contains(&status) {
+            return Body::Tunnel;
+        }
+        let bodiless = (100..200).contains(&status) || matches!(status, 204 | 304);
+        match (bodiless, self.fields.chunked, self.fields.content_length) {
+            (true, true, _) => Body::ForbiddenChunked,
+            (true, false, Some(length)) if length > 0 => Body::ForbiddenLength(length),
+            (true, ..) if status == 101 => Body::Tunnel,
+            (true, ..) | (false, false, Some(0)) => Body::None,
+            (false, true, _) => Body::Chunked,
+            (false, false, Some(length)) => Body::Length(length),
+            (false, false, None) => Body::UntilClose,
         }
     }
 }
@@ -231,6 +215,11 @@ pub enum Body {
     Length(u64),
     /// Chunks, the last one empty, and trailers (RFC 9112 section 7.1).
     Chunked,
+    /// So many bytes after a status that has no body (1xx, 204, 304), unless the next response follows. Browsers
+    /// show such a body.
+    ForbiddenLength(u64),
+    /// The same in chunks.
+    ForbiddenChunked,
     /// All until the connection closes.
     UntilClose,
     /// After 101 or CONNECT: the bytes that follow are no longer (this) HTTP.
@@ -266,6 +255,9 @@ mod tests {
         assert_eq!(body(ok, "CONNECT"), Body::Tunnel);
         assert_eq!(body("HTTP/1.1 304 x\r\n\r\n", "GET"), Body::None);
         assert_eq!(body("HTTP/1.1 101 x\r\n\r\n", "GET"), Body::Tunnel);
+        let forbidden = "HTTP/1.1 204 x\r\nContent-Length: 5\r\n\r\n";
+        assert_eq!(body(forbidden, "GET"), Body::ForbiddenLength(5));
+        assert_eq!(body(forbidden, "HEAD"), Body::None);
         assert_eq!(body("HTTP/1.0 200 x\r\n\r\n", "GET"), Body::UntilClose);
         let both =
             "HTTP/1.1 200 OK\r\nContent-Length: 5\r\nTransfer-Encoding: gzip, Chunked\r\n\r\n";

@@ -92,6 +92,8 @@ pub fn classify_opening(bytes: &[u8]) -> Start {
     }
 }
 
+/// Start of a response.
+pub(super) const RESPONSE: &[u8] = b"HTTP/";
 /// Longest method accepted, in bytes.
 const LONGEST_METHOD: usize = 32;
 /// After an unknown method, the number of bytes without LF at which detection
@@ -115,7 +117,6 @@ pub enum Start {
 /// a version; otherwise `GET /x` (HTTP/0.9) is a request, too. After a known method
 /// the result is [`Start::NeedMore`] until an LF comes, so the caller bounds the length.
 pub fn classify_line(bytes: &[u8], strict: bool) -> Start {
-    const RESPONSE: &[u8] = b"HTTP/";
     let common = bytes
         .iter()
         .zip(RESPONSE)

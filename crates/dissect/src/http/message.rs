@@ -8,8 +8,9 @@
 
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
 
+use super::ending::{Ending, HeadOf, head_end};
 use super::head::Body;
-use super::line::{Start, classify_line, start_within};
+use super::line::{RESPONSE, Start, classify_line, start_within, starts_with_ignoring_case};
 use super::store::Store;
 
 /// Reading state of one direction of a connection.
@@ -31,7 +32,9 @@ pub struct MessageState {
     /// Bytes of the line at hand, as far as they matter (up to 2); of a body,
     /// whether any came.
     seen: u8,
-    pad: [u8; 4],
+    /// Place in the line of the head at hand: [`Ending`].
+    ending: u8,
+    pad: [u8; 3],
 }
 
 mod mode {
@@ -47,9 +50,13 @@ mod mode {
     pub(super) const IGNORE: u8 = 8;
     /// The rest of a head that was too long.
     pub(super) const SKIP_HEAD: u8 = 9;
+    /// A body without a head in front of it.
+    pub(super) const WITHOUT_HEAD: u8 = 10;
 }
 
 mod flag {
+    /// A body was announced behind a status that has none.
+    pub(super) const FORBIDDEN: u8 = 2;
     /// The first line must show its version: what came before was no HTTP.
     pub(super) const STRICT: u8 = 1;
     pub(super) const REQUEST: u8 = 4;
@@ -98,19 +105,6 @@ pub enum Step<'p> {
     TooLong,
 }
 
-/// Length of the head at the start of `bytes`, its blank line included.
-pub fn head_end(bytes: &[u8]) -> Option<usize> {
-    let mut at = 0;
-    loop {
-        at += bytes.get(at..)?.iter().position(|&b| b == b'\n')? + 1;
-        match bytes.get(at..)? {
-            [b'\n', ..] => return Some(at + 1),
-            [b'\r', b'\n', ..] => return Some(at + 2),
-            _ => {}
-        }
-    }
-}
-
 fn take<'p>(input: &mut &'p [u8], count: usize) -> &'p [u8] {
     let (head, rest) = input.split_at(count.min(input.len()));
     *input = rest;
@@ -151,6 +145,7 @@ impl MessageState {
             mode::TRAILER => "trailer",
             mode::UNTIL_CLOSE => "body until close",
             mode::SKIP_HEAD => "rest of a long head",
+            mode::WITHOUT_HEAD => "body without a head",
             _ => "ignored",
         }
     }
@@ -181,6 +176,11 @@ impl MessageState {
         self.has(flag::KNOWN)
     }
 
+    /// True before the first byte of this direction.
+    pub(crate) fn is_fresh(&self) -> bool {
+        *self == MessageState::default()
+    }
+
     fn has(&self, flags: u8) -> bool {
         self.flags & flags != 0
     }
@@ -195,6 +195,9 @@ impl MessageState {
         probe: u32,
     ) -> Step<'p> {
         loop {
+            if self.has(flag::FORBIDDEN) && self.is_without_body(input) {
+                return Step::End;
+            }
             match self.mode {
                 mode::LENGTH | mode::CHUNK if self.left > 0 => {
                     if input.is_empty() {
@@ -237,6 +240,11 @@ impl MessageState {
                     }
                 }
                 mode::GARBAGE => self.garbage(input, store, probe),
+                mode::WITHOUT_HEAD => {
+                    if let Some(step) = self.without_head(input, store) {
+                        return step;
+                    }
+                }
                 _ => {
                     if let Some(step) = self.start(input, store, limit) {
                         return step;
@@ -244,6 +252,57 @@ impl MessageState {
                 }
             }
         }
+    }
+
+    /// What comes is the body of a response that has no head. It ends before a line with a response's start, or
+    /// with the connection.
+    pub(super) fn begin_without_head(&mut self) {
+        debug_assert!(self.is_fresh(), "a head may have begun");
+        self.mode = mode::WITHOUT_HEAD;
+        self.flags |= flag::KNOWN | flag::RESPONSE;
+    }
+
+    /// Passes a body without a head. `seen` is 0 inside a line, and else one more than the bytes that the line
+    /// has in common with a response's start; these are held back.
+    fn without_head<'p>(
+        &mut self,
+        input: &mut &'p [u8],
+        store: &mut impl Store,
+    ) -> Option<Step<'p>> {
+        let Some(held) = self.seen.checked_sub(1).map(usize::from) else {
+            let line = take_line(input);
+            self.seen = u8::from(line.last() == Some(&b'\n'));
+            return Some(Step::Body(line));
+        };
+        if RESPONSE.get(held) == input.first() {
+            take(input, 1);
+            self.seen += 1;
+            if held + 1 < RESPONSE.len() || store.append(RESPONSE).is_err() {
+                return None;
+            }
+            self.seen = 0;
+            self.partial = RESPONSE.len() as u32;
+            self.flags &= !flag::RESPONSE;
+            self.mode = mode::START;
+            return Some(Step::End);
+        }
+        self.seen = 0;
+        let held = RESPONSE.get(..held).unwrap_or(&[]);
+        (!held.is_empty()).then_some(Step::Body(held))
+    }
+
+    /// True where the next response stands in the place of a body that its status forbids.
+    fn is_without_body(&mut self, input: &[u8]) -> bool {
+        let Some(first) = input.first() else {
+            return false;
+        };
+        self.flags &= !flag::FORBIDDEN;
+        let next = matches!(first, b'H' | b'h');
+        if next {
+            self.left = 0;
+            self.mode = mode::START;
+        }
+        next
     }
 
     fn start<'p>(
@@ -270,55 +329,84 @@ impl MessageState {
                 }
                 Start::NeedMore => {}
                 Start::Request | Start::Response => {
-                    self.decide(start);
-                    if let Some(end) = head_end(input).filter(|&end| end <= limit as usize) {
+                    let of = self.decide(start);
+                    if let Some(end) = head_end(input, of).filter(|&end| end <= limit as usize) {
                         return Some(self.found(HeadAt::Packet(take(input, end))));
                     }
                 }
             }
         }
         while !input.is_empty() {
-            let line = take_line(input);
-            if self.partial as usize + line.len() > limit as usize || store.append(line).is_err() {
-                return Some(self.too_long(line, store));
-            }
-            self.partial += line.len() as u32;
-            let whole_line = line.last() == Some(&b'\n');
-            // Judging each of many tiny segments would cost the square of
-            // the line's length.
-            let judge = whole_line || self.partial <= 64 || self.partial.is_multiple_of(4096);
-            if !self.has(flag::REQUEST | flag::RESPONSE) && judge {
-                match classify_line(tail(store, self.partial), self.has(flag::STRICT)) {
-                    Start::NeedMore => {}
-                    Start::No => {
-                        self.probed = self.probed.saturating_add(self.partial);
-                        self.mode = mode::GARBAGE;
-                        if whole_line {
-                            self.search(store);
-                        }
-                        return None;
-                    }
-                    start => self.decide(start),
-                }
-            }
-            if self.has(flag::REQUEST | flag::RESPONSE)
-                && matches!(
-                    tail(store, self.partial),
-                    [.., b'\n', b'\r', b'\n'] | [.., b'\n', b'\n']
-                )
+            let (piece, ended) = self.piece(input, tail(store, self.partial));
+            if self.partial as usize + piece.len() > limit as usize || store.append(piece).is_err()
             {
+                return Some(self.too_long(piece, store));
+            }
+            self.partial += piece.len() as u32;
+            if ended {
                 let len = core::mem::take(&mut self.partial);
                 return Some(self.found(HeadAt::Stored { len, whole: true }));
+            }
+            if !self.has(flag::REQUEST | flag::RESPONSE) && !self.judge(piece, store) {
+                return None;
             }
         }
         Some(Step::More)
     }
 
-    fn decide(&mut self, start: Start) {
-        self.flags |= match start {
-            Start::Request => flag::REQUEST,
-            _ => flag::RESPONSE,
+    /// The next bytes that belong to the head, and whether it ended with them.
+    fn piece<'p>(&mut self, input: &mut &'p [u8], so_far: &[u8]) -> (&'p [u8], bool) {
+        if self.has(flag::REQUEST | flag::RESPONSE) {
+            // Line by line, so that a head that is too long is cut behind a line.
+            let line = take_line(&mut &**input);
+            let mut ending = Ending::from_byte(self.ending);
+            let (length, ended) = ending.head_bytes(line);
+            self.ending = ending.to_byte();
+            return (take(input, length), ended);
+        }
+        // Where a response may begin, its line must not be passed before that is known: more than LF ends it.
+        if starts_with_ignoring_case(RESPONSE, so_far) {
+            return (take(input, 1), false);
+        }
+        (take_line(input), false)
+    }
+
+    /// Judges the first line as far as it is there; false where it is none.
+    fn judge(&mut self, piece: &[u8], store: &mut impl Store) -> bool {
+        let whole_line = piece.last() == Some(&b'\n');
+        // Judging each of many tiny segments would cost the square of the line's length.
+        if !whole_line && self.partial > 64 && !self.partial.is_multiple_of(4096) {
+            return true;
+        }
+        let text = tail(store, self.partial);
+        match classify_line(text, self.has(flag::STRICT)) {
+            Start::NeedMore => {}
+            Start::No => {
+                self.probed = self.probed.saturating_add(self.partial);
+                self.mode = mode::GARBAGE;
+                if whole_line {
+                    self.search(store);
+                }
+                return false;
+            }
+            start => {
+                self.decide(start);
+                if whole_line {
+                    self.ending = Ending::at_line().to_byte();
+                }
+            }
+        }
+        true
+    }
+
+    fn decide(&mut self, start: Start) -> HeadOf {
+        let (flag, of) = match start {
+            Start::Request => (flag::REQUEST, HeadOf::Request),
+            _ => (flag::RESPONSE, HeadOf::Response),
         };
+        self.flags |= flag;
+        self.ending = Ending::in_first_line(of).to_byte();
+        of
     }
 
     fn found<'p>(&mut self, head: HeadAt<'p>) -> Step<'p> {
@@ -364,7 +452,7 @@ impl MessageState {
 
     /// Says what follows the head that was given last.
     pub fn body(&mut self, body: Body) {
-        self.flags &= !flag::EXTENSION;
+        self.flags &= !(flag::EXTENSION | flag::FORBIDDEN);
         self.left = 0;
         self.seen = if self.has(flag::TOO_LONG) {
             self.seen
@@ -377,6 +465,15 @@ impl MessageState {
                 self.left = length;
                 mode::LENGTH
             }
+            Body::ForbiddenLength(length) => {
+                self.left = length;
+                self.flags |= flag::FORBIDDEN;
+                mode::LENGTH
+            }
+            Body::ForbiddenChunked => {
+                self.flags |= flag::FORBIDDEN;
+                mode::CHUNK_SIZE
+            }
             Body::Chunked => mode::CHUNK_SIZE,
             Body::UntilClose => mode::UNTIL_CLOSE,
             Body::Tunnel => {
@@ -387,6 +484,7 @@ impl MessageState {
         if self.has(flag::BROKEN) {
             self.resync();
         } else if self.has(flag::TOO_LONG) {
+            self.flags &= !flag::FORBIDDEN;
             self.mode = mode::SKIP_HEAD;
             self.after = next;
         } else {
@@ -414,7 +512,8 @@ impl MessageState {
     fn resync(&mut self) {
         self.mode = mode::GARBAGE;
         self.flags |= flag::STRICT;
-        self.flags &= !(flag::BROKEN | flag::TOO_LONG | flag::REQUEST | flag::RESPONSE);
+        self.flags &=
+            !(flag::BROKEN | flag::TOO_LONG | flag::REQUEST | flag::RESPONSE | flag::FORBIDDEN);
     }
 
     /// So many bytes are lost. The head given, if any, is what there was of
@@ -422,7 +521,12 @@ impl MessageState {
     pub fn gap(&mut self, count: u64, store: &mut impl Store) -> Option<Step<'static>> {
         match self.mode {
             mode::IGNORE | mode::UNTIL_CLOSE => None,
+            mode::WITHOUT_HEAD => {
+                self.seen = 0;
+                None
+            }
             mode::LENGTH | mode::CHUNK if count <= self.left => {
+                self.flags &= !flag::FORBIDDEN;
                 self.left -= count;
                 None
             }
@@ -500,15 +604,18 @@ impl MessageState {
         cut_tail(store, at as u32);
         self.partial = keep as u32;
         self.decide(start);
+        // What is kept ends with LF.
+        self.ending = Ending::at_line().to_byte();
     }
 
+    /// Reads a chunk's size as libhtp and browsers do: blanks in front and anything behind its digits are passed.
     fn chunk_size(&mut self, input: &mut &[u8]) {
         while let Some((&b, rest)) = input.split_first() {
-            *input = rest;
             let digit = (b as char).to_digit(16);
             match (b, digit) {
                 (b'\n', _) if self.seen == 0 => {} // a blank line before the size
                 (b'\n', _) => {
+                    *input = rest;
                     self.flags &= !flag::EXTENSION;
                     self.seen = 0;
                     self.mode = if self.left == 0 {
@@ -518,29 +625,32 @@ impl MessageState {
                     };
                     return;
                 }
-                (b'\r', _) => {}
                 _ if self.has(flag::EXTENSION) => {}
                 (_, Some(digit)) if self.left >> 56 == 0 => {
                     self.left = self.left << 4 | u64::from(digit);
                     self.seen = 1;
                 }
-                (b';' | b' ' | b'\t', _) if self.seen > 0 => self.flags |= flag::EXTENSION,
-                (b' ' | b'\t', _) => {}
+                // The size is too large, or none: this byte is the body's.
+                (_, Some(_)) => return self.framing_lost(),
+                _ if self.seen > 0 => self.flags |= flag::EXTENSION,
+                (b'\r' | b' ' | b'\t' | 0x0b | 0x0c, _) => {}
                 _ => return self.framing_lost(),
             }
+            *input = rest;
         }
     }
 
     fn chunk_end(&mut self, input: &mut &[u8]) {
-        match take(input, 1) {
-            b"\r" if self.seen == 0 => self.seen = 1,
-            b"\n" => {
+        match input.first() {
+            Some(b'\r') if self.seen == 0 => self.seen = 1,
+            Some(b'\n') => {
                 self.seen = 0;
                 self.left = 0;
                 self.mode = mode::CHUNK_SIZE;
             }
-            _ => self.framing_lost(),
+            _ => return self.framing_lost(),
         }
+        take(input, 1);
     }
 
     fn framing_lost(&mut self) {

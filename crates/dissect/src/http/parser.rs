@@ -2,6 +2,7 @@
 
 use zerocopy::{FromBytes, IntoBytes};
 
+use super::ending::HeadOf;
 use super::fields::{codings, put_request, put_response};
 use super::head::{Body, RequestHead, ResponseHead};
 use super::message::{HeadAt, MessageState, Step, cut_tail};
@@ -95,6 +96,7 @@ impl Http {
         means: &mut Means<'_, '_, '_>,
     ) {
         let limit = means.limits.head as u32;
+        self.begin_without_head(to_server, bytes, means);
         loop {
             let side = self.side(to_server);
             match side.message.step(&mut bytes, &mut side.store, limit, PROBE) {
@@ -113,6 +115,23 @@ impl Http {
             // The framing of its body was lost.
             side.finish(to_server, means);
         }
+    }
+
+    /// A server that answers its first request with no head sends a body, as in HTTP/0.9: browsers show it.
+    /// Behind a blank or a control character they look for a head, and so does [`MessageState`].
+    fn begin_without_head(&mut self, to_server: bool, bytes: &[u8], means: &mut Means<'_, '_, '_>) {
+        let begins =
+            matches!(bytes.first(), Some(byte) if byte.is_ascii_graphic() && !b"Hh".contains(byte));
+        let asked = self.asked.first() == Some(&asked::OTHER);
+        let side = self.side(to_server);
+        if to_server || !begins || !asked || !side.message.is_fresh() {
+            return;
+        }
+        side.close();
+        side.flags |= flag::OPEN | flag::RESPONSE;
+        side.message.begin_without_head();
+        means.sink.values.clear();
+        means.sink.head((Protocol::Http, to_server), false);
     }
 
     pub(crate) fn gap(&mut self, to_server: bool, count: u64, means: &mut Means<'_, '_, '_>) {
@@ -179,7 +198,12 @@ impl Http {
             self.request(to_server)
         };
         let side = self.side(to_server);
-        side.codings = codings(&side.head);
+        let of = if is_response {
+            HeadOf::Response
+        } else {
+            HeadOf::Request
+        };
+        side.codings = codings(&side.head, of);
         side.flags |= flag::OPEN;
         side.message.body(body);
         side.put_head(means);
@@ -296,7 +320,9 @@ impl Side {
     fn put_head(&self, means: &mut Means<'_, '_, '_>) {
         let values = &mut *means.sink.values;
         values.clear();
-        if self.flags & flag::RESPONSE != 0 {
+        if self.head.is_empty() {
+            // A response without one.
+        } else if self.flags & flag::RESPONSE != 0 {
             put_response(&self.head, values);
         } else {
             put_request(&self.head, values);
@@ -339,13 +365,7 @@ impl Side {
         self.body.shrink_to_fit();
         match outcome {
             Outcome::Full => self.flags |= flag::FULL,
-            Outcome::Bad => {
-                self.flags |= flag::BAD;
-                if self.body.is_empty() {
-                    // Not compressed at all, as it seems: browsers show it.
-                    self.body.extend_from_slice(&self.coded);
-                }
-            }
+            Outcome::Bad => self.flags |= flag::BAD,
             Outcome::Whole | Outcome::More => {}
         }
     }

@@ -42,6 +42,8 @@ pub(super) fn is_grease(word: u16) -> bool {
 pub(super) struct Hello<'a> {
     /// The version in the old place.
     pub(super) version: u16,
+    /// 32 bytes.
+    pub(super) random: &'a [u8],
     /// Offered cipher suites, or the one that was chosen.
     pub(super) ciphers: &'a [u8],
     /// All extensions.
@@ -52,7 +54,7 @@ impl<'a> Hello<'a> {
     pub(super) fn parse(message: &'a [u8], client: bool) -> Option<Hello<'a>> {
         let mut bytes = Bytes(message);
         let version = bytes.number(2)? as u16;
-        bytes.take(32)?;
+        let random = bytes.take(32)?;
         bytes.vector(1)?;
         let ciphers = if client {
             let ciphers = bytes.vector(2)?;
@@ -65,6 +67,7 @@ impl<'a> Hello<'a> {
         };
         Some(Hello {
             version,
+            random,
             ciphers,
             extensions: bytes.vector(2).unwrap_or(&[]),
         })

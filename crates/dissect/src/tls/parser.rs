@@ -35,6 +35,8 @@ struct Side {
     message: Vec<u8>,
     /// Bytes of a message too long to be kept that are left.
     skip: u32,
+    /// A message was handed out. Further ones belong to it: a server's certificates, or hellos that are repeated.
+    told: bool,
     /// The parser reads no more: bytes are encrypted, lost or no TLS.
     over: bool,
 }
@@ -131,12 +133,17 @@ impl Tls {
                 self.hello = body.to_vec();
             }
             (Some(CERTIFICATE), false) => {
-                put_server_hello(&self.hello, sink.values);
+                if !self.hello.is_empty() {
+                    put_server_hello(&self.hello, sink.values);
+                }
                 put_certificates(body, sink.values);
             }
             _ => return,
         }
-        sink.head((Protocol::Tls, to_server), true);
+        match std::mem::replace(&mut self.side(to_server).told, true) {
+            false => sink.head((Protocol::Tls, to_server), true),
+            true => sink.more((Protocol::Tls, to_server)),
+        }
     }
 
     pub(crate) fn save(&self, out: &mut Vec<u8>) {
@@ -146,7 +153,7 @@ impl Tls {
             put_u32(out, side.left);
             put_bytes(out, &side.message);
             put_u32(out, side.skip);
-            put_u8(out, side.over.into());
+            put_u8(out, u8::from(side.over) | u8::from(side.told) << 1);
         }
     }
 
@@ -160,7 +167,8 @@ impl Tls {
             side.left = reader.u32()?;
             side.message = reader.bytes(Limits::HANDSHAKE)?;
             side.skip = reader.u32()?;
-            side.over = reader.u8()? != 0;
+            let flags = reader.u8()?;
+            (side.over, side.told) = (flags & 1 != 0, flags & 2 != 0);
             // A message that is whole was taken.
             let wanted = Bytes(side.message.get(1..).unwrap_or(&[])).number(3);
             if wanted.is_some_and(|wanted| side.message.len() > 4 + wanted as usize) {
@@ -197,6 +205,7 @@ impl Side {
     fn stop(&mut self) {
         *self = Side {
             over: true,
+            told: self.told,
             ..Side::default()
         };
     }
@@ -208,6 +217,7 @@ fn put_client_hello(body: &[u8], values: &mut Values) {
         return;
     };
     values.number(Number::TlsVersion, hello.version(true));
+    put_random(&hello, values);
     if let Some(name) = hello.server_name() {
         values.put(Field::TlsSni, name);
     }
@@ -224,10 +234,19 @@ fn put_server_hello(body: &[u8], values: &mut Values) {
         return;
     };
     values.number(Number::TlsVersion, hello.version(false));
+    put_random(&hello, values);
     let mut string = Vec::new();
     ja3s(&hello, &mut string);
     values.put(Field::Ja3sString, &string);
     values.make(Field::Ja3sHash, |out| hash(&string, out));
+}
+
+/// The random of a hello; up to TLS 1.2 its first four bytes are the time (RFC 5246 section 7.4.1.2).
+fn put_random(hello: &Hello<'_>, values: &mut Values) {
+    let (time, bytes) = hello.random.split_at(hello.random.len().min(4));
+    values.put(Field::TlsRandom, hello.random);
+    values.put(Field::TlsRandomTime, time);
+    values.put(Field::TlsRandomBytes, bytes);
 }
 
 /// The chain of a server up to TLS 1.2 (RFC 5246 section 7.4.2); later ones are encrypted.

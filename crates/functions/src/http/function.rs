@@ -10,8 +10,9 @@ use super::reader::{
     head_bytes, packet,
 };
 use super::settings::Reading;
+use weir_dissect::http::ending::{HeadOf, head_end};
 use weir_dissect::http::head::{RequestHead, ResponseHead};
-use weir_dissect::http::message::{HeadAt, head_end};
+use weir_dissect::http::message::HeadAt;
 
 /// Settings of [`Http`].
 #[derive(Clone, Debug, Default, Deserialize, JsonSchema)]
@@ -211,7 +212,7 @@ impl Reader for Http {
         let request = if answers {
             let heads = flow.buffered(HEADS + asker, cx);
             let heads = heads.get(..queue.bytes as usize).unwrap_or(heads);
-            let end = head_end(heads).unwrap_or(heads.len());
+            let end = head_end(heads, HeadOf::Request).unwrap_or(heads.len());
             RequestHead::parse(heads.get(..end).unwrap_or(heads))
         } else {
             RequestHead::default()
@@ -275,7 +276,7 @@ fn pop(side: usize, flow: &mut Flow<'_, Http>, cx: &mut Context<'_>) {
     let queue = &mut state.queues[side & 1];
     queue.waiting = queue.waiting.saturating_sub(1);
     let heads = store.as_slice();
-    let len = match head_end(heads.get(..queued).unwrap_or(heads)) {
+    let len = match head_end(heads.get(..queued).unwrap_or(heads), HeadOf::Request) {
         Some(len) if queue.waiting > 0 => len,
         _ => queued,
     };
@@ -310,7 +311,7 @@ fn report(
             let heads = buffers.get(HEADS + asker);
             let heads = heads.get(..queued).unwrap_or(heads);
             heads
-                .get(..head_end(heads).unwrap_or(heads.len()))
+                .get(..head_end(heads, HeadOf::Request).unwrap_or(heads.len()))
                 .unwrap_or(heads)
         }
     });

@@ -9,6 +9,7 @@ use super::inspect::Inspection;
 use super::messages::buffers;
 use super::parser::MOST_BYTES as PARSER_BYTES;
 use super::report::{Space, tell};
+use super::seen::Seen;
 use super::settings::BUFFER_BYTES;
 use super::view::packet_view;
 use super::{Ids, IdsState, Settings};
@@ -70,6 +71,7 @@ sends no reset.",
         Ok(Ids {
             streams: rules.needs_streams() || rules.needs_messages() || rules.needs_application(),
             decodes: rules.needs_decode_events(),
+            watches: rules.needs_stream_events(),
             asks: rules.needs_application(),
             messages: rules.message_protocols(),
             buffers: buffers(),
@@ -107,7 +109,7 @@ sends no reset.",
         let Some(mut view) = packet_view(packet, || (0, 0)) else {
             return Verdict::Pass;
         };
-        view.events = self.decode_events(packet);
+        view.events = self.decode_events(packet, &mut Seen::default());
         let blocked = cx.with_work_space::<Space, _>(|space, cx| {
             let (rules, found) = (&mut space.rules, &mut space.found);
             let mut bits = FlowVars::default();

@@ -1,7 +1,7 @@
 //! From packets to inspections: what is in order goes to the rules with the
 //! bytes before it, everything else as a packet.
 
-use weir_nf::packet::tcp::flag;
+use weir_nf::packet::tcp::{TcpView, flag};
 use weir_nf::prelude::*;
 use weir_signatures::{Alert, Application, FlowContext, PacketView, StreamBytes, view};
 
@@ -60,7 +60,17 @@ impl<'i, 'f, 'c> Inspection<'i, 'f, 'c> {
         let segment = view.tcp.and_then(|_| Segment::of(packet));
         let before = self.flow.state.progress;
         let mut progress = before;
-        view.events = self.ids.decode_events(packet);
+        // The state is written where something was noted only.
+        let mut seen = self.flow.state.seen;
+        view.events = self.ids.decode_events(packet, &mut seen);
+        if self.ids.watches
+            && let Some(tcp) = TcpView::of(packet.bytes(), packet.headers())
+        {
+            view.stream_events = seen.segment(side, &tcp);
+        }
+        if seen != self.flow.state.seen {
+            self.flow.state.seen = seen;
+        }
         view.first_in_direction = progress.packet(side);
         if let Some(segment) = &segment {
             let first = before == Default::default();
@@ -84,6 +94,7 @@ impl<'i, 'f, 'c> Inspection<'i, 'f, 'c> {
             && progress.is_followed()
         {
             view.in_stream = segment.flags & flag::RST == 0;
+            view.stream_bytes = self.stream_bytes(side, segment);
             inspected = self.segment(side, segment, &view, established);
         }
         if !inspected {
@@ -104,6 +115,20 @@ impl<'i, 'f, 'c> Inspection<'i, 'f, 'c> {
             }
         }
         self.blocked
+    }
+
+    /// Bytes of the client's and of the server's stream, each with its SYN, this segment among them.
+    fn stream_bytes(&self, side: usize, segment: &Segment<'_>) -> [u32; 2] {
+        let read = [0, 1].map(|of| {
+            let offset = self.flow.state.side(of).stream.offset();
+            let new = if of == side {
+                segment.payload.len() as u64
+            } else {
+                0
+            };
+            offset.saturating_add(new).saturating_add(1)
+        });
+        read.map(|bytes| u32::try_from(bytes).unwrap_or(u32::MAX))
     }
 
     /// Writes the application protocol of the flow into the view of its packet.

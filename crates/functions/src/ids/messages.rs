@@ -88,8 +88,11 @@ impl Around<'_> {
         } else {
             (down, looked_down)
         };
+        if !message.continues {
+            *state = MessageState::default();
+        }
         if phase == Phase::Head {
-            (*state, *looked) = (MessageState::default(), 0);
+            *looked = 0;
         } else {
             // Rules look at all of a body each time: it must have grown by an eighth, so that their work
             // is within a factor of the body, however small the segments are.

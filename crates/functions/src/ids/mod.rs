@@ -10,6 +10,7 @@ mod loading;
 mod messages;
 mod parser;
 mod report;
+mod seen;
 mod settings;
 mod state;
 #[cfg(test)]
@@ -31,6 +32,7 @@ pub use state::{IdsState, Progress, SideState};
 
 use crate::stream::Limits;
 use report::Catalogue;
+use seen::Seen;
 
 /// Reports what rules match, and drops it where it is told to.
 #[derive(Debug)]
@@ -49,6 +51,8 @@ pub struct Ids {
     asks: bool,
     /// A rule asks for events of packets.
     decodes: bool,
+    /// A rule asks for events of segments.
+    watches: bool,
     /// What rules call a field of a message, by the field's number.
     buffers: Vec<Option<Buffer>>,
 }
@@ -62,11 +66,12 @@ impl Ids {
 
     /// Anomalies of a packet's headers; none where no rule names any.
     #[inline]
-    fn decode_events(&self, packet: &Packet<'_>) -> DecodeEvents {
-        match self.decodes {
-            true => decode::events(packet),
-            false => DecodeEvents::NONE,
+    fn decode_events(&self, packet: &Packet<'_>, seen: &mut Seen) -> DecodeEvents {
+        if !self.decodes {
+            return DecodeEvents::NONE;
         }
+        let (events, fragment) = decode::events(packet);
+        fragment.map_or(events, |fragment| events.and(seen.fragment(fragment)))
     }
 
     /// True where datagrams are parsed: they are DNS or unknown.

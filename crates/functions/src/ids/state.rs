@@ -4,6 +4,7 @@ use weir_nf::packet::tcp::flag;
 use weir_nf::prelude::*;
 use weir_signatures::{AppProtocol, Application, FlowVars, StreamState as MatchState};
 
+use super::seen::Seen;
 use crate::stream::StreamState;
 
 /// State of a flow: plain data; the bytes that wait and the windows are in its
@@ -14,10 +15,11 @@ pub struct IdsState {
     pub(super) bits: FlowVars,
     pub(super) sides: [SideState; 2],
     pub(super) progress: Progress,
+    pub(super) seen: Seen,
 }
 
 impl State for IdsState {
-    const VERSION: u16 = 2;
+    const VERSION: u16 = 3;
 }
 
 /// One direction of a TCP connection.

@@ -10,7 +10,7 @@ use weir_nf::packet::ipv6::Ipv6View;
 use weir_nf::packet::tcp::TcpView;
 use weir_nf::prelude::*;
 use weir_signatures::{
-    Application, DecodeEvents, FlowContext, IcmpFields, PacketView, TcpFields, view,
+    Application, DecodeEvents, FlowContext, IcmpFields, PacketView, StreamEvents, TcpFields, view,
 };
 
 use super::state::Progress;
@@ -72,6 +72,8 @@ pub(super) fn packet_view<'p>(
         },
         payload,
         in_stream: false,
+        stream_bytes: [0; 2],
+        stream_events: StreamEvents::NONE,
         first_in_direction: true,
         first_decided: false,
         events: DecodeEvents::NONE,

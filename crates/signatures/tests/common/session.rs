@@ -143,6 +143,8 @@ impl<'a> Run<'a> {
             first_in_direction,
             first_decided: false,
             events: DecodeEvents::NONE,
+            stream_bytes: [0; 2],
+            stream_events: StreamEvents::NONE,
             reassembled: false,
             ttl: packet.ttl,
             ip_id: packet.ip_id,
