@@ -147,10 +147,12 @@ pub enum Plant {
     PullForgotten,
     /// What is on its way on a path that loses nothing is sent again.
     RepeatsInHaste,
+    /// A copy keeps outputs that its owner, who tells its switch of them itself, has done with.
+    ApartUntrimmed,
 }
 
 /// All of them, with their names on a command line.
-const NAMES: [(Plant, &str); 67] = [
+const NAMES: [(Plant, &str); 68] = [
     (Plant::NoViewCheck, "no-view-check"),
     (Plant::NoFence, "no-fence"),
     (Plant::NoOrderAtGate, "no-order-at-gate"),
@@ -218,6 +220,7 @@ const NAMES: [(Plant, &str); 67] = [
     (Plant::HeldSwept, "held-swept"),
     (Plant::PullForgotten, "pull-forgotten"),
     (Plant::RepeatsInHaste, "repeats-in-haste"),
+    (Plant::ApartUntrimmed, "apart-untrimmed"),
 ];
 
 impl Plant {

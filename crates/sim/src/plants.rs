@@ -311,6 +311,12 @@ fn settings_for(plant: Plant) -> Settings {
             replication: Some(Replication::None),
             ..base
         },
+        Plant::ApartUntrimmed => Settings {
+            faults: of(&[Fault::Delay, Fault::Loss, Fault::Reorder, Fault::Crash]),
+            mode: Some(Mode::Links),
+            replication: Some(Replication::Every(8)),
+            ..base
+        },
         Plant::HeldSwept | Plant::PullForgotten | Plant::RepeatsInHaste => Settings {
             faults: of(&[Fault::Delay, Fault::Pause, Fault::FullBuffers]),
             mode: Some(Mode::Ring),

@@ -98,6 +98,14 @@ impl Kept {
         first.map_or(clock, |first| Clock(first.clock.0.saturating_sub(1)))
     }
 
+    /// True where no clock is missing between the first entry and the last.
+    pub(crate) fn is_gapless(&self) -> bool {
+        let (Some(first), Some(last)) = (self.entries.front(), self.entries.back()) else {
+            return true;
+        };
+        last.clock.0 - first.clock.0 + 1 == self.entries.len() as u64
+    }
+
     /// True where all of `out + 1 ..= base` are here.
     pub(crate) fn covers(&self, out: Clock, base: Clock) -> bool {
         base <= out

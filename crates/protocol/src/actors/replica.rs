@@ -247,7 +247,9 @@ impl Actors {
             }
             // Entries missing before its own were let out.
             StateUpdate::Apart { since, state } => {
-                stored.kept.trim(*since);
+                if self.settings.plant != Some(Plant::ApartUntrimmed) {
+                    stored.kept.trim(*since);
+                }
                 stored.state = state.take();
             }
             StateUpdate::Omitted => return Taken::No(ActorCount::MessageRefused),
@@ -256,6 +258,9 @@ impl Actors {
         for entry in kept.to_vec() {
             stored.kept.push(entry);
         }
+        let gapless = stored.kept.is_gapless();
+        self.internal
+            .check(gapless, "outputs are missing among those of a copy");
         Taken::Stored(again)
     }
 
