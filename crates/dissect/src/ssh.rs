@@ -163,3 +163,65 @@ fn hassh(message: &[u8], to_server: bool) -> Option<Vec<u8>> {
     }
     Some(string)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::values::{Message, Values};
+
+    /// A packet with a `SSH_MSG_KEXINIT` whose ten lists are a to j.
+    fn packet() -> Vec<u8> {
+        let mut message = vec![KEXINIT];
+        message.extend([0; 16]);
+        for name in b'a'..=b'j' {
+            message.extend([0, 0, 0, 1, name]);
+        }
+        message.extend([0; 5 + 4]);
+        let mut packet = (message.len() as u32 + 1).to_be_bytes().to_vec();
+        packet.push(4);
+        packet.extend(message);
+        packet
+    }
+
+    /// The hassh strings, with the stream in pieces of this size and a snapshot between them.
+    fn strings(to_server: bool, bytes: &[u8], size: usize) -> Vec<String> {
+        let (mut ssh, mut found) = (Ssh::default(), Vec::new());
+        for piece in bytes.chunks(size) {
+            let mut values = Values::default();
+            let mut take = |message: &Message<'_>| {
+                for field in [Field::SshHasshString, Field::SshHasshServerString] {
+                    let string = message.get(field).map(String::from_utf8_lossy);
+                    found.extend(string.map(|s| s.into_owned()));
+                }
+            };
+            let mut sink = Sink {
+                values: &mut values,
+                take: &mut take,
+            };
+            ssh.data(to_server, piece, &mut sink);
+            let mut saved = Vec::new();
+            ssh.save(&mut saved);
+            assert_eq!(Ssh::load(&mut Reader(&saved)), Ok(ssh.clone()));
+        }
+        found
+    }
+
+    #[test]
+    fn algorithms_are_those_of_the_direction() {
+        let stream = [b"SSH-2.0-x\r\n".to_vec(), packet(), vec![7; 30]].concat();
+        for size in [1, 7, 64, 1_000] {
+            assert_eq!(strings(true, &stream, size), ["a;c;e;g"]);
+            assert_eq!(strings(false, &stream, size), ["a;d;f;h"]);
+        }
+        // Cut lists, another message, a length that is none.
+        let mut other = stream.clone();
+        other[16] = 21;
+        let mut long = stream.clone();
+        long[11] = 0xff;
+        let mut short = stream.clone();
+        short[14] = 30;
+        for bytes in [other, long, short] {
+            assert_eq!(strings(true, &bytes, 5), [""; 0]);
+        }
+    }
+}

@@ -534,3 +534,110 @@ fn flowints_count_over_packets() {
     );
     assert_eq!((vars.count(), scratch.counters().flow_vars_lost), (32, 8));
 }
+
+#[test]
+fn bytes_in_base_64() {
+    // "arg=" and "this is a test" (RFC 4648 section 10 has shorter ones).
+    let coded = "arg=dGhpcyBpcyBhIHRlc3Q=";
+    for (options, matches) in [
+        (
+            r#"content:"arg="; base64_decode:relative; base64_data; content:"is a test"; endswith;"#,
+            true,
+        ),
+        (
+            r#"content:"arg"; base64_decode:offset 1, relative; base64_data; content:"THIS"; nocase; startswith;"#,
+            true,
+        ),
+        (
+            r#"content:"arg="; base64_decode:bytes 8, relative; base64_data; content:"this i"; bsize:6;"#,
+            true,
+        ),
+        (
+            r#"content:"arg="; base64_decode:bytes 8, relative; base64_data; content:"test";"#,
+            false,
+        ),
+        (
+            r#"base64_decode:offset 4; base64_data; content:"this"; content:"test"; distance:6; within:4;"#,
+            true,
+        ),
+        (r#"base64_decode; base64_data; content:"this";"#, false),
+        (
+            r#"content:"arg="; base64_decode:relative; base64_data; content:!"this";"#,
+            false,
+        ),
+        (
+            r#"content:"arg="; base64_decode:relative; base64_data; content:"this"; pkt_data; content:"arg";"#,
+            true,
+        ),
+        (
+            r#"content:"arg="; base64_decode:relative; base64_data; pcre:"/a\stest$/";"#,
+            true,
+        ),
+        (
+            r#"base64_decode:offset 4000; base64_data; content:!"this";"#,
+            false,
+        ),
+    ] {
+        assert_eq!(on_payload(options, coded.as_bytes()), matches, "{options}");
+    }
+}
+
+#[test]
+fn numbers_out_of_the_payload_are_counts_and_places() {
+    payloads(
+        r#"byte_extract:1,0,count,string,dec; byte_test:count,=,77,1,string,dec;"#,
+        &["277", "2770"],
+        &["3770", "27", "x77"],
+    );
+    payloads(
+        r#"byte_extract:1,0,place,string,dec; content:"a"; offset:place; depth:1;"#,
+        &["3xxa", "1a", "9xxxxxxxxa"],
+        &["3xa", "3xxxa"],
+    );
+    // A jump in front of the payload is one to its start.
+    payloads(
+        r#"content:"bc"; byte_jump:0,0,relative,post_offset -9; content:"a"; within:1;"#,
+        &["abc"],
+        &["xabc"],
+    );
+}
+
+#[test]
+fn streams_and_their_events() {
+    let mut tcp = packet(view::TCP, b"data");
+    tcp.stream_bytes = [100, 2_000];
+    for (options, matches) in [
+        ("stream_size:client,<,101;", true),
+        ("stream_size:client,<,100;", false),
+        ("stream_size:server,>=,2000;", true),
+        ("stream_size:both,>,99;", true),
+        ("stream_size:both,>,100;", false),
+        ("stream_size:either,>,100;", true),
+        ("stream-event:pkt_invalid_timestamp;", false),
+    ] {
+        assert_eq!(on_packet(options, &tcp), matches, "{options}");
+    }
+    tcp.stream_events = StreamEvents::NONE.with(StreamEvent::InvalidTimestamp);
+    assert!(on_packet("stream-event:pkt_invalid_timestamp;", &tcp));
+}
+
+#[test]
+fn a_rule_that_passes_may_tell() {
+    let set = rule_set(
+        "pass udp any any -> any any (content:\"a\"; alert; sid:1;)\n\
+         pass udp any any -> any any (content:\"b\"; sid:2;)\n\
+         alert udp any any -> any any (content:\"c\"; sid:3;)",
+    );
+    assert_eq!(sids(&set, &packet(view::UDP, b"ac")), [1]);
+    let nothing: [u32; 0] = [];
+    assert_eq!(sids(&set, &packet(view::UDP, b"bc")), nothing);
+}
+
+#[test]
+fn what_a_rule_requires() {
+    payloads(
+        r#"content:"a"; requires:version >= 7.0.3 < 8, keyword base64_data;"#,
+        &["a"],
+        &["b"],
+    );
+}

@@ -283,6 +283,61 @@ fn conditions_on_messages_that_are_wrong() {
 }
 
 #[test]
+fn a_group_of_an_expression_is_looked_at() {
+    let head = [Bytes::whole(Buffer::HttpHost, b"www.example.org")];
+    for (options, matches) in [
+        (
+            r#"http.host; pcrexform:"^www\.([a-z]+)"; content:"example"; bsize:7;"#,
+            1,
+        ),
+        (
+            r#"http.host; pcrexform:"^ftp\.([a-z]+)"; content:"example";"#,
+            0,
+        ),
+    ] {
+        assert_eq!(sids(options, &[(Phase::Head, &head)]), matches, "{options}");
+    }
+}
+
+#[test]
+fn further_conditions_that_are_wrong() {
+    for (options, expected) in [
+        (r#"http.uri; pcrexform:"a"; content:"a";"#, "has no group"),
+        (r#"http.uri; pcrexform:a; content:"a";"#, "in quotes"),
+        (r#"base64_data; content:"a";"#, "needs a `base64_decode`"),
+        (r#"base64_decode; base64_data;"#, "nothing is asked"),
+        (
+            r#"base64_decode:bytes 0; base64_data; content:"a";"#,
+            "0 bytes",
+        ),
+        (
+            r#"base64_decode:bytes 70000; base64_data; content:"a";"#,
+            "up to 65535",
+        ),
+        (
+            r#"base64_decode:big; base64_data; content:"a";"#,
+            "`big` is not known",
+        ),
+        (r#"stream_size:server;"#, "a number"),
+        (r#"stream_size:all,<,3;"#, "is not client, server"),
+        (r#"requires:version 7;"#, "is not a range of versions"),
+        (r#"requires:lua;"#, "is not known to `requires`"),
+        (r#"requires:version > 8;"#, "requires version > 8"),
+    ] {
+        let text = format!("alert tcp any any -> any any ({options} sid:1;)");
+        let known = ParseOptions {
+            protocols: HTTP.protocols.with(AppProtocol::Dns).with(AppProtocol::Tls),
+            ..HTTP
+        };
+        let errors = parse_rules_with(&text, &Variables::stock(), known).unwrap_err();
+        assert!(
+            errors[0].message.contains(expected),
+            "{options}: {errors:?}"
+        );
+    }
+}
+
+#[test]
 fn what_is_cut_off_is_not_complete() {
     let mut bytes = vec![b'a'; 70_000];
     bytes[65_535] = b'Q';

@@ -60,16 +60,8 @@ impl<'i, 'f, 'c> Inspection<'i, 'f, 'c> {
         let segment = view.tcp.and_then(|_| Segment::of(packet));
         let before = self.flow.state.progress;
         let mut progress = before;
-        // The state is written where something was noted only.
-        let mut seen = self.flow.state.seen;
-        view.events = self.ids.decode_events(packet, &mut seen);
-        if self.ids.watches
-            && let Some(tcp) = TcpView::of(packet.bytes(), packet.headers())
-        {
-            view.stream_events = seen.segment(side, &tcp);
-        }
-        if seen != self.flow.state.seen {
-            self.flow.state.seen = seen;
+        if self.ids.decodes || self.ids.watches {
+            self.odd(side, packet, &mut view);
         }
         view.first_in_direction = progress.packet(side);
         if let Some(segment) = &segment {
@@ -129,6 +121,22 @@ impl<'i, 'f, 'c> Inspection<'i, 'f, 'c> {
             offset.saturating_add(new).saturating_add(1)
         });
         read.map(|bytes| u32::try_from(bytes).unwrap_or(u32::MAX))
+    }
+
+    /// Writes the events of the packet into its view.
+    fn odd(&mut self, side: usize, packet: &Packet<'_>, view: &mut PacketView<'_>) {
+        let before = self.flow.state.seen;
+        let mut seen = before;
+        view.events = self.ids.decode_events(packet, &mut seen);
+        if self.ids.watches
+            && let Some(tcp) = TcpView::of(packet.bytes(), packet.headers())
+        {
+            view.stream_events = seen.segment(side, &tcp);
+        }
+        // The state is written where something was noted only.
+        if seen != before {
+            self.flow.state.seen = seen;
+        }
     }
 
     /// Writes the application protocol of the flow into the view of its packet.

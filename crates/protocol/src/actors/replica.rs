@@ -206,9 +206,8 @@ impl Actors {
             return Taken::No(ActorCount::EntriesGap);
         }
         let (kept, older) = (self.kept_of(batch), self.older_state(batch));
-        let stored = self.cold.get_mut(&batch.unit);
-        let stored = stored.and_then(|cold| cold.stored.get_mut(&batch.view));
-        let Some(stored) = stored else {
+        let cold = self.cold.get_mut(&batch.unit);
+        let Some(stored) = cold.and_then(|cold| cold.stored.get_mut(&batch.view)) else {
             return Taken::No(ActorCount::MessageRefused);
         };
         if batch.clock < stored.clock {
@@ -258,9 +257,8 @@ impl Actors {
         for entry in kept.to_vec() {
             stored.kept.push(entry);
         }
-        let gapless = stored.kept.is_gapless();
-        self.internal
-            .check(gapless, "outputs are missing among those of a copy");
+        let whole = stored.kept.is_gapless();
+        self.internal.check(whole, "outputs of a copy are missing");
         Taken::Stored(again)
     }
 
