@@ -21,6 +21,8 @@ pub(crate) enum Coding {
 /// Most codings on top of one another; Suricata's `response-body-decompress-layer-limit` is 2 by default.
 const MOST_CODINGS: u32 = 3;
 const CODING_BITS: u32 = 2;
+/// Compressed bytes by which it is known whether a coding was applied.
+pub(crate) const SURE: usize = 512;
 /// Bytes that any text may give as bare deflate, which has nothing to know it by, before it is wrong.
 const FEW: usize = 64;
 
@@ -107,11 +109,12 @@ impl Decoder {
     /// Decompresses `coded` into `out`, which is emptied first, up to `limit` bytes.
     ///
     /// A coding of which the first bytes are not is passed over: servers announce codings that they do not
-    /// apply, and browsers show such bodies. [`Outcome::Bad`] is then of none that is.
+    /// apply, and browsers show such bodies. [`Outcome::Bad`] is then of none that is. Whether it is passed over
+    /// depends on its first [`SURE`] bytes alone, so that nothing that was handed out changes; unless these bytes are
+    /// the `last` ones, nothing is decompressed before they are there.
     pub(crate) fn decode(
         &mut self,
-        codings: Codings,
-        coded: &[u8],
+        (codings, coded, last): (Codings, &[u8], bool),
         limit: usize,
         out: &mut Vec<u8>,
     ) -> Outcome {
@@ -126,9 +129,17 @@ impl Decoder {
                 std::mem::swap(&mut from, out);
                 &from[..]
             };
-            let outcome = self.one(coding, coded, limit, out);
+            if !last && coded.len() < SURE {
+                out.clear();
+                all = Outcome::More;
+                break;
+            }
+            let start = coded.get(..SURE).unwrap_or(coded);
+            let outcome = self.one(coding, start, limit, out);
             let few = if coding == Coding::Deflate { FEW } else { 0 };
-            if outcome == Outcome::Bad && out.len() <= few {
+            let passed_over = outcome == Outcome::Bad && out.len() <= few;
+            let outcome = self.one(coding, coded, limit, out);
+            if passed_over {
                 out.clear();
                 out.extend_from_slice(coded.get(..limit).unwrap_or(coded));
                 continue;
@@ -285,7 +296,7 @@ mod tests {
     fn decode(codings: &str, coded: &[u8], limit: usize) -> (Outcome, Vec<u8>) {
         let mut out = Vec::new();
         let codings = Codings::parse(codings.as_bytes());
-        let outcome = Decoder::default().decode(codings, coded, limit, &mut out);
+        let outcome = Decoder::default().decode((codings, coded, true), limit, &mut out);
         (outcome, out)
     }
 

@@ -229,6 +229,26 @@ named! {
         HttpHeadCut "http.head_cut";
         /// HTTP: bytes of a body were lost.
         HttpBodyGap "http.body_gap";
+        /// HTTP: a line of a request's head without a colon.
+        HttpRequestColon "http.request_field_missing_colon";
+        /// HTTP: a line of a response's head without a colon.
+        HttpResponseColon "http.response_field_missing_colon";
+        /// HTTP: a request's `Content-Length` that is no number.
+        HttpRequestLength "http.invalid_content_length_field_in_request";
+        /// HTTP: a response's `Content-Length` that is no number.
+        HttpResponseLength "http.invalid_content_length_field_in_response";
+        /// HTTP: a request with two `Content-Length`.
+        HttpRequestLengthTwice "http.duplicate_content_length_field_in_request";
+        /// HTTP: a response with two `Content-Length`.
+        HttpResponseLengthTwice "http.duplicate_content_length_field_in_response";
+        /// HTTP: a request of HTTP/1.1 without `Host`.
+        HttpHostMissing "http.missing_host_header";
+        /// HTTP: a request with two `Host`, or with one that is not that of its target.
+        HttpHostAmbiguous "http.host_header_ambiguous";
+        /// HTTP: an `Authorization` other than Basic, Digest and Bearer.
+        HttpAuthorizationUnknown "http.request_auth_unrecognized";
+        /// HTTP: a target with a byte that is percent encoded twice.
+        HttpEncodedTwice "http.double_encoded_uri";
         /// DNS: the reserved Z bit is set.
         DnsZFlagSet "dns.z_flag_set";
         /// DNS: a message that could not be read to its end.

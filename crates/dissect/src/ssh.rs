@@ -115,6 +115,9 @@ impl Ssh {
         if let Some(seen) = self.seen.get_mut(usize::from(to_server)) {
             *seen = OVER;
         }
+        if let Some(packet) = self.packets.get_mut(usize::from(to_server)) {
+            *packet = Vec::new();
+        }
     }
 
     pub(crate) fn save(&self, out: &mut Vec<u8>) {

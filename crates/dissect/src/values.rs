@@ -117,6 +117,11 @@ impl Values {
         }
     }
 
+    #[cfg(test)]
+    pub(crate) fn notices(&self) -> &[Notice] {
+        &self.notices
+    }
+
     pub(crate) fn message<'a>(
         &'a self,
         (protocol, to_server): (Protocol, bool),

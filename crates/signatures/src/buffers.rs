@@ -110,7 +110,7 @@ buffers! {
     HttpRequestHeader "http.request_header", old None, modifier None, HTTP, true false, Head;
     /// One header of a response as `Name: value`; one buffer for each name.
     HttpResponseHeader "http.response_header", old None, modifier None, HTTP, false true, Head;
-    /// Start line and header lines as sent, with the empty line.
+    /// Start line and normalised header lines, with the empty line.
     HttpStart "http.start", old Some("http_start"), modifier None, HTTP, true true, Head;
     /// Value of `Cookie`, or of `Set-Cookie`.
     HttpCookie "http.cookie", old None, modifier Some("http_cookie"), HTTP, true true, Head;

@@ -119,12 +119,23 @@ impl Prepared {
         variables: &mut [i64; MAX_VARIABLES],
         cuts: &mut Cuts,
     ) -> Verdict {
+        self.evaluate_within(&mut { STEPS }, area, variables, cuts)
+    }
+
+    /// The same within `steps`, of which it takes those that it needs.
+    fn evaluate_within(
+        &self,
+        steps: &mut u32,
+        area: Area<'_>,
+        variables: &mut [i64; MAX_VARIABLES],
+        cuts: &mut Cuts,
+    ) -> Verdict {
         let mut evaluation = Evaluation {
             prepared: self,
             area,
             variables,
             cuts,
-            steps: STEPS,
+            steps,
             undecided: false,
             farthest: 0,
         };
@@ -144,7 +155,7 @@ struct Evaluation<'a> {
     area: Area<'a>,
     variables: &'a mut [i64; MAX_VARIABLES],
     cuts: &'a mut Cuts,
-    steps: u32,
+    steps: &'a mut u32,
     /// A condition failed that later bytes may fulfil.
     undecided: bool,
     /// End of the contents found, at their farthest.
@@ -162,12 +173,12 @@ impl Evaluation<'_> {
         let cost = 1 + u32::try_from(bytes / 64).unwrap_or(u32::MAX);
         match self.steps.checked_sub(cost) {
             Some(left) => {
-                self.steps = left;
+                *self.steps = left;
                 true
             }
             None => {
-                self.cuts.steps += u64::from(self.steps != 0);
-                self.steps = 0;
+                self.cuts.steps += u64::from(*self.steps != 0);
+                *self.steps = 0;
                 false
             }
         }
@@ -507,7 +518,7 @@ impl Evaluation<'_> {
         }
         let mut data = Vec::new();
         decode_base64(coded, &mut data);
-        // What is decoded of nothing is not there.
+        // Without a digit nothing was decoded, and no condition holds, not even a negated one.
         if data.is_empty() {
             return false;
         }
@@ -517,7 +528,7 @@ impl Evaluation<'_> {
             from: 0,
             more: false,
         };
-        let verdict = prepared.evaluate(area, self.variables, self.cuts);
+        let verdict = prepared.evaluate_within(self.steps, area, self.variables, self.cuts);
         matches!(verdict, Verdict::Holds(_))
     }
 

@@ -68,6 +68,26 @@ events! {
     AppEvent,
     /// Anomalies of one message.
     AppEvents {
+        /// A line of a request's head without a colon.
+        HttpRequestColon "http.request_field_missing_colon";
+        /// A line of a response's head without a colon.
+        HttpResponseColon "http.response_field_missing_colon";
+        /// A request's `Content-Length` that is no number.
+        HttpRequestLength "http.invalid_content_length_field_in_request";
+        /// A response's `Content-Length` that is no number.
+        HttpResponseLength "http.invalid_content_length_field_in_response";
+        /// A request with two `Content-Length`.
+        HttpRequestLengthTwice "http.duplicate_content_length_field_in_request";
+        /// A response with two `Content-Length`.
+        HttpResponseLengthTwice "http.duplicate_content_length_field_in_response";
+        /// A request of HTTP/1.1 without `Host`.
+        HttpHostMissing "http.missing_host_header";
+        /// A request with two `Host`, or with one that is not that of its target.
+        HttpHostAmbiguous "http.host_header_ambiguous";
+        /// An `Authorization` other than Basic, Digest and Bearer.
+        HttpAuthorizationUnknown "http.request_auth_unrecognized";
+        /// A target with a byte that is percent encoded twice.
+        HttpEncodedTwice "http.double_encoded_uri";
         /// The reserved Z bit is set.
         DnsZFlagSet "dns.z_flag_set";
         /// A message that could not be read to its end.
@@ -101,6 +121,16 @@ impl AppEvent {
     /// The protocol of the messages that may have it.
     pub fn protocol(self) -> AppProtocol {
         match self {
+            AppEvent::HttpRequestColon
+            | AppEvent::HttpResponseColon
+            | AppEvent::HttpRequestLength
+            | AppEvent::HttpResponseLength
+            | AppEvent::HttpRequestLengthTwice
+            | AppEvent::HttpResponseLengthTwice
+            | AppEvent::HttpHostMissing
+            | AppEvent::HttpHostAmbiguous
+            | AppEvent::HttpAuthorizationUnknown
+            | AppEvent::HttpEncodedTwice => AppProtocol::Http,
             AppEvent::DnsZFlagSet
             | AppEvent::DnsMalformed
             | AppEvent::DnsNotResponse
@@ -142,7 +172,7 @@ events! {
         Ipv6UnknownDestinationOption "ipv6.dstopts_unknown_opt";
         /// A header of destination options with nothing but padding.
         Ipv6DestinationPadding "ipv6.dstopts_only_padding";
-        /// The length in a UDP header is smaller than the header, or is not that of the packet.
+        /// The length in a UDP header is smaller than the header, or larger than what IP carries.
         UdpLengthInvalid "udp.len_invalid";
     }
 }

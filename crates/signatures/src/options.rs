@@ -167,6 +167,10 @@ pub(crate) fn build(
         sections: Sections::new(text),
         sid_span: None,
     };
+    // A rule for another release may have options that are wrong here.
+    for option in options.iter().filter(|option| option.keyword == "requires") {
+        requires::check(text, option, is_keyword)?;
+    }
     let mut seen: Vec<&str> = Vec::new();
     for option in options {
         let keyword = option.keyword.as_str();
@@ -287,7 +291,8 @@ impl Builder<'_> {
             "flowint" => rule.flowints.push(parse_flowint(text, option.value)?),
             "noalert" => rule.noalert = true,
             "alert" => rule.alert = true,
-            "requires" => requires::check(text, option, is_keyword)?,
+            // Checked before all others.
+            "requires" => {}
             "app-layer-protocol" => rule
                 .applications
                 .push(application::parse(text, option.value)?),

@@ -12,14 +12,14 @@ pub(crate) fn holds(test: &PacketTest, packet: &PacketView<'_>) -> bool {
             u32::try_from(packet.payload.len()).is_ok_and(|size| compare.holds(size))
         }
         PacketTest::StreamSize(whose, compare) => {
-            let fits = packet.stream_bytes.map(|bytes| compare.holds(bytes));
-            tcp.is_some()
-                && match (whose, fits) {
-                    (StreamSide::Client, [client, _]) => client,
-                    (StreamSide::Server, [_, server]) => server,
-                    (StreamSide::Both, [client, server]) => client && server,
-                    (StreamSide::Either, [client, server]) => client || server,
-                }
+            let fits = packet.stream_bytes;
+            let fits = fits.map(|both| both.map(|bytes| compare.holds(bytes)));
+            fits.is_some_and(|[client, server]| match whose {
+                StreamSide::Client => client,
+                StreamSide::Server => server,
+                StreamSide::Both => client && server,
+                StreamSide::Either => client || server,
+            })
         }
         PacketTest::TcpFlags(flags) => tcp.is_some_and(|tcp| flags.holds(tcp.flags)),
         PacketTest::IcmpType(compare) => icmp.is_some_and(|icmp| compare.holds(icmp.kind.into())),

@@ -181,8 +181,8 @@ pub(crate) fn parse_capture(text: &str, value: Span) -> Result<Pattern, Fault> {
         })?;
     let translated = translate(expression, Flags::default());
     let regex = build(&translated, Flags::default(), value, "pcrexform")?;
-    if regex.captures_len() < 2 {
-        let message = "the expression of `pcrexform` has no group";
+    if regex.captures_len() != 2 {
+        let message = "the expression of `pcrexform` has not one group";
         return Err(Fault::new(value, message).help("put the part that is wanted in parentheses"));
     }
     Ok(Pattern {

@@ -31,13 +31,8 @@ pub(crate) fn check(
                         .help("write `requires:version >= 7.0.3`")
                     })?
             }
-            other => {
-                return Err(Fault::new(
-                    option.value,
-                    format!("`{other}` is not known to `requires`"),
-                )
-                .help("`feature`, `keyword` and `version` are"));
-            }
+            // What later releases know.
+            _ => false,
         };
         if !met {
             return Err(

@@ -274,6 +274,13 @@ impl<'a> Sections<'a> {
 
     /// Moves the content before a Snort-2 modifier into the modifier's buffer.
     fn move_content(&mut self, option: &RawOption) -> Result<(), Fault> {
+        if self.decoded {
+            let message = format!(
+                "`{}` can't move a `content` behind `base64_data`",
+                option.keyword
+            );
+            return Err(Fault::new(option.name, message));
+        }
         let looked = Looked::at(Buffer::modifier(&option.keyword));
         let is_content = |item: &(Looked, Condition)| matches!(item.1, Condition::Content(_));
         let Some(place) = self.items.iter().rposition(is_content) else {

@@ -36,7 +36,7 @@ pub enum Transform {
     UrlDecode,
     /// `xor`: with the bytes of a key, again and again.
     Xor(Vec<u8>),
-    /// `pcrexform`: what the first group of an expression has found; nothing where it is not found.
+    /// `pcrexform`: what the group of an expression has found; no change where it is not found.
     Pcre(Pattern),
     /// `header_lowercase`: names of header lines in lower case.
     HeaderLowercase,
@@ -140,7 +140,7 @@ impl Transform {
                 into.extend(from.iter().zip(key.iter().cycle()).map(|(a, b)| a ^ b));
             }
             Transform::Pcre(pattern) => {
-                into.extend_from_slice(pattern.first_group(from).unwrap_or(&[]));
+                into.extend_from_slice(pattern.first_group(from).unwrap_or(from));
             }
             Transform::HeaderLowercase => header_lowercase(from, into),
             Transform::StripPseudoHeaders => {

@@ -95,8 +95,9 @@ pub struct PacketView<'a> {
     /// First packet of its flow in this direction since it is known what the flow speaks: rules that ask for
     /// nothing else (`app-layer-protocol`) are tried only then.
     pub first_decided: bool,
-    /// TCP: bytes of the client's stream and of the server's, their SYNs counted as one each, this packet included.
-    pub stream_bytes: [u32; 2],
+    /// TCP: bytes of the client's stream and of the server's, their SYNs counted as one each, this packet included;
+    /// `None` where the streams are not followed.
+    pub stream_bytes: Option<[u32; 2]>,
     /// The packet was put together from fragments.
     pub reassembled: bool,
     /// Time to live or hop limit.

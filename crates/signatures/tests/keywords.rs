@@ -605,7 +605,7 @@ fn numbers_out_of_the_payload_are_counts_and_places() {
 #[test]
 fn streams_and_their_events() {
     let mut tcp = packet(view::TCP, b"data");
-    tcp.stream_bytes = [100, 2_000];
+    tcp.stream_bytes = Some([100, 2_000]);
     for (options, matches) in [
         ("stream_size:client,<,101;", true),
         ("stream_size:client,<,100;", false),
@@ -617,6 +617,8 @@ fn streams_and_their_events() {
     ] {
         assert_eq!(on_packet(options, &tcp), matches, "{options}");
     }
+    tcp.stream_bytes = None;
+    assert!(!on_packet("stream_size:client,<,101;", &tcp));
     tcp.stream_events = StreamEvents::NONE.with(StreamEvent::InvalidTimestamp);
     assert!(on_packet("stream-event:pkt_invalid_timestamp;", &tcp));
 }

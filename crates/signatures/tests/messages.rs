@@ -291,8 +291,8 @@ fn a_group_of_an_expression_is_looked_at() {
             1,
         ),
         (
-            r#"http.host; pcrexform:"^ftp\.([a-z]+)"; content:"example";"#,
-            0,
+            r#"http.host; pcrexform:"^ftp\.([a-z]+)"; content:"www.example.org"; bsize:15;"#,
+            1,
         ),
     ] {
         assert_eq!(sids(options, &[(Phase::Head, &head)]), matches, "{options}");
@@ -302,10 +302,21 @@ fn a_group_of_an_expression_is_looked_at() {
 #[test]
 fn further_conditions_that_are_wrong() {
     for (options, expected) in [
-        (r#"http.uri; pcrexform:"a"; content:"a";"#, "has no group"),
+        (
+            r#"http.uri; pcrexform:"a"; content:"a";"#,
+            "has not one group",
+        ),
         (r#"http.uri; pcrexform:a; content:"a";"#, "in quotes"),
         (r#"base64_data; content:"a";"#, "needs a `base64_decode`"),
         (r#"base64_decode; base64_data;"#, "nothing is asked"),
+        (
+            r#"content:"x"; base64_decode; base64_data; content:"y"; http_uri;"#,
+            "behind `base64_data`",
+        ),
+        (
+            r#"distance:zz; requires:version > 8;"#,
+            "requires version > 8",
+        ),
         (
             r#"base64_decode:bytes 0; base64_data; content:"a";"#,
             "0 bytes",
@@ -321,7 +332,7 @@ fn further_conditions_that_are_wrong() {
         (r#"stream_size:server;"#, "a number"),
         (r#"stream_size:all,<,3;"#, "is not client, server"),
         (r#"requires:version 7;"#, "is not a range of versions"),
-        (r#"requires:lua;"#, "is not known to `requires`"),
+        (r#"requires:lua;"#, "requires lua"),
         (r#"requires:version > 8;"#, "requires version > 8"),
     ] {
         let text = format!("alert tcp any any -> any any ({options} sid:1;)");

@@ -213,13 +213,14 @@ impl<'a> FieldLines<'a> {
         }
     }
 
-    fn continues(&self, so_far: &[u8], line: &[u8]) -> bool {
+    /// True where a line continues the field before it, which has a colon or not.
+    fn continues(&self, colon: bool, line: &[u8]) -> bool {
         let begins = match line.first() {
             Some(b' ' | b'\t') => true,
             Some(0) => self.of == HeadOf::Response,
             _ => false,
         };
-        begins && !(self.colons_begin && so_far.contains(&b':') && line.contains(&b':'))
+        begins && !(self.colons_begin && colon && line.contains(&b':'))
     }
 }
 
@@ -230,15 +231,15 @@ impl<'a> Iterator for FieldLines<'a> {
         if self.rest.is_empty() {
             return None;
         }
-        let mut end = 0;
+        let (mut end, mut colon) = (0, false);
         loop {
             let after = self.rest.get(end..).unwrap_or(&[]);
             let line = Ending::at_line_of(self.of).line_bytes(after);
             let text = after.get(..line).unwrap_or(after);
-            let so_far = self.rest.get(..end).unwrap_or(&[]);
-            if text.is_empty() || end > 0 && !self.continues(so_far, text) {
+            if text.is_empty() || end > 0 && !self.continues(colon, text) {
                 break;
             }
+            colon |= text.contains(&b':');
             end += line;
         }
         let (field, rest) = self.rest.split_at(end);

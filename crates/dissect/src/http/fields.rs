@@ -2,6 +2,7 @@
 
 use super::ending::{FieldLines, HeadOf, is_name, name_and_value, split_first_line, without_nul};
 use super::head::{RequestHead, ResponseHead};
+use super::odd::note_fields;
 use super::uri::{normalise, normalise_host};
 use crate::coding::Codings;
 use crate::field::{Field, Number};
@@ -15,6 +16,8 @@ const MOST_HEADERS: usize = 256;
 struct Header<'a> {
     name: &'a [u8],
     value: &'a [u8],
+    /// Place of the first header of this name.
+    first: usize,
 }
 
 /// The headers of a head, its first line left out.
@@ -24,45 +27,55 @@ struct Headers<'a> {
 
 impl<'a> Headers<'a> {
     fn parse(head: &'a [u8], of: HeadOf) -> Headers<'a> {
-        let mut list = Vec::new();
-        for line in FieldLines::new(head, of).take(MOST_HEADERS) {
-            let (name, value) = name_and_value(line);
-            if name.is_empty() && value.is_empty() {
-                break;
+        let mut list: Vec<Header<'a>> = FieldLines::new(head, of)
+            .map(name_and_value)
+            .filter(|(name, value)| !name.is_empty() || !value.is_empty())
+            .take(MOST_HEADERS)
+            .enumerate()
+            .map(|(first, (name, value))| Header { name, value, first })
+            .collect();
+        // Sorted, so that many headers of long names cost no square of comparisons.
+        let key = |name: &[u8]| -> Vec<u8> {
+            without_nul(name).map(|b| b.to_ascii_lowercase()).collect()
+        };
+        let mut keys: Vec<(Vec<u8>, usize)> = list
+            .iter()
+            .filter(|header| !header.name.is_empty())
+            .map(|header| (key(header.name), header.first))
+            .collect();
+        keys.sort_unstable();
+        for same in keys.chunk_by(|a, b| a.0 == b.0) {
+            let first = same.first().map_or(0, |(_, place)| *place);
+            for (_, place) in same {
+                if let Some(header) = list.get_mut(*place) {
+                    header.first = first;
+                }
             }
-            list.push(Header { name, value });
         }
         Headers { list }
     }
 
-    /// Writes the values of all headers of this name, joined by `, `; false without any.
-    fn joined(&self, name: &[u8], out: &mut Vec<u8>) -> bool {
-        let mut found = false;
-        for header in &self.list {
-            if is_name(header.name, name) {
-                if found {
-                    out.extend_from_slice(b", ");
-                }
-                found = true;
-                unfold(header.value, out);
+    /// Writes the values of all headers whose first one this is, joined by `, `.
+    fn joined(&self, first: usize, out: &mut Vec<u8>) {
+        let all = self.list.iter().filter(|header| header.first == first);
+        for (number, header) in all.enumerate() {
+            if number > 0 {
+                out.extend_from_slice(b", ");
             }
+            unfold(header.value, out);
         }
-        found
     }
 
-    fn has(&self, name: &[u8]) -> bool {
-        let mut names = self.list.iter();
-        names.any(|header| is_name(header.name, name))
+    /// Place of the first header of a name.
+    fn find(&self, name: &[u8]) -> Option<usize> {
+        let found = self.list.iter().find(|header| is_name(header.name, name));
+        found.map(|header| header.first)
     }
 
     /// The headers, each name where it is first.
     fn distinct(&self) -> impl Iterator<Item = &Header<'a>> {
-        let before = |at: usize, name: &[u8]| {
-            let earlier = self.list.get(..at).unwrap_or(&[]);
-            !name.is_empty() && earlier.iter().any(|h| h.name.eq_ignore_ascii_case(name))
-        };
         let all = self.list.iter().enumerate();
-        all.filter(move |(at, header)| !before(*at, header.name))
+        all.filter(|(place, header)| *place == header.first)
             .map(|(_, header)| header)
     }
 
@@ -76,11 +89,7 @@ impl<'a> Headers<'a> {
     fn line(&self, header: &Header<'a>, out: &mut Vec<u8>) {
         out.extend_from_slice(header.name);
         out.extend_from_slice(b": ");
-        if header.name.is_empty() {
-            unfold(header.value, out);
-        } else {
-            self.joined(header.name, out);
-        }
+        self.joined(header.first, out);
     }
 
     /// Normalised lines.
@@ -130,6 +139,7 @@ fn put_headers(head: &[u8], of: HeadOf, values: &mut Values) {
         HeadOf::Request => (b"cookie", Field::HttpRequestHeader, &REQUEST_VALUES),
         HeadOf::Response => (b"set-cookie", Field::HttpResponseHeader, &RESPONSE_VALUES),
     };
+    note_fields(head, of, values);
     let (line, lines) = split_first_line(head, of);
     let headers = Headers::parse(head, of);
     values.make(Field::HttpHeader, |out| headers.lines(cookie, out));
@@ -152,10 +162,8 @@ fn put_headers(head: &[u8], of: HeadOf, values: &mut Values) {
         out.extend_from_slice(b"\r\n");
     });
     for &(field, name) in single {
-        if headers.has(name) {
-            values.make(field, |out| {
-                headers.joined(name, out);
-            });
+        if let Some(first) = headers.find(name) {
+            values.make(field, |out| headers.joined(first, out));
         }
     }
 }
@@ -169,7 +177,9 @@ fn without_end(line: &[u8]) -> &[u8] {
 pub(super) fn codings(head: &[u8], of: HeadOf) -> Codings {
     let headers = Headers::parse(head, of);
     let mut value = Vec::new();
-    headers.joined(b"content-encoding", &mut value);
+    if let Some(first) = headers.find(b"content-encoding") {
+        headers.joined(first, &mut value);
+    }
     Codings::parse(&without_nul(&value).collect::<Vec<u8>>())
 }
 

@@ -18,7 +18,7 @@ pub struct Fields<'a> {
     pub content_type: Option<&'a [u8]>,
     /// `Content-Length`, where it is a number.
     pub content_length: Option<u64>,
-    /// `Transfer-Encoding` has `chunked` in it, wherever.
+    /// `Transfer-Encoding` names `chunked`; a response's has it in it, wherever.
     pub chunked: bool,
     /// `Expect: 100-continue`.
     pub expects_continue: bool,
@@ -31,12 +31,12 @@ impl<'a> Fields<'a> {
         let mut fields = Fields::default();
         for line in FieldLines::new(head, of) {
             let (name, value) = name_and_value(line);
-            fields.set(name, value);
+            fields.set(name, value, of);
         }
         fields
     }
 
-    fn set(&mut self, name: &[u8], value: &'a [u8]) {
+    fn set(&mut self, name: &[u8], value: &'a [u8], of: HeadOf) {
         fn first<'a>(field: &mut Option<&'a [u8]>, value: &'a [u8]) {
             field.get_or_insert(value);
         }
@@ -54,16 +54,20 @@ impl<'a> Fields<'a> {
             Some(b'c') if is(b"content-length") => {
                 self.content_length = self.content_length.or_else(|| number(value));
             }
-            Some(b't') if is(b"transfer-encoding") => self.chunked |= names_chunked(value),
+            Some(b't') if is(b"transfer-encoding") => self.chunked |= names_chunked(value, of),
             _ => {}
         }
     }
 }
 
-/// True where `chunked` stands anywhere in the value, as browsers and libhtp look for it; NUL counts for
-/// nothing.
-fn names_chunked(value: &[u8]) -> bool {
+/// True where `chunked` is one of a request's codings, or stands anywhere in the value of a response, as browsers
+/// and libhtp look for it; NUL counts for nothing.
+fn names_chunked(value: &[u8], of: HeadOf) -> bool {
     const CHUNKED: &[u8] = b"chunked";
+    if of == HeadOf::Request {
+        let mut codings = value.split(|&b| b == b',');
+        return codings.any(|coding| coding.trim_ascii().eq_ignore_ascii_case(CHUNKED));
+    }
     let found = |text: &[u8]| {
         let mut words = text.windows(CHUNKED.len());
         words.any(|word| word.eq_ignore_ascii_case(CHUNKED))
@@ -109,12 +113,18 @@ impl<'a> RequestHead<'a> {
             None if self.line.method == b"CONNECT" => self.line.target,
             None => self.fields.host?,
         };
-        let host = authority.rsplit(|&b| b == b'@').next().unwrap_or(authority);
+        let host = without_user(authority);
         if host.first() == Some(&b'[') {
             let end = host.iter().position(|&b| b == b']')?;
             return host.get(..=end);
         }
         host.split(|&b| b == b':').next()
+    }
+
+    /// Host and port of an absolute target.
+    pub(super) fn authority(&self) -> Option<&'a [u8]> {
+        self.absolute()
+            .map(|(authority, _)| without_user(authority))
     }
 
     /// Path and query of the target.
@@ -155,6 +165,11 @@ impl<'a> RequestHead<'a> {
     }
 }
 
+/// An authority without the user in front (RFC 3986 section 3.2.1).
+fn without_user(authority: &[u8]) -> &[u8] {
+    authority.rsplit(|&b| b == b'@').next().unwrap_or(authority)
+}
+
 /// A response's head.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct ResponseHead<'a> {
@@ -173,14 +188,9 @@ impl<'a> ResponseHead<'a> {
         }
     }
 
-    /// True for 1xx other than 101 without a body: the final response is still to come.
+    /// True for 1xx other than 101: the final response is still to come.
     pub fn is_interim(&self) -> bool {
-        let status = self.line.status;
-        (100..200).contains(&status) && status != 101 && !self.announces_a_body()
-    }
-
-    fn announces_a_body(&self) -> bool {
-        self.fields.chunked || self.fields.content_length.is_some_and(|length| length > 0)
+        (100..200).contains(&self.line.status) && self.line.status != 101
     }
 
     /// How its body is framed, given the method of the request (RFC 9112

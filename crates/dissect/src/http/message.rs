@@ -26,7 +26,8 @@ pub struct MessageState {
     /// Bytes passed without a message.
     probed: u32,
     mode: u8,
-    /// Mode in which reading goes on after a head that was too long.
+    /// Mode in which reading goes on after a head that was too long; of a body without a head, whether a line
+    /// begins.
     after: u8,
     flags: u8,
     /// Bytes of the line at hand, as far as they matter (up to 2); of a body,
@@ -195,8 +196,11 @@ impl MessageState {
         probe: u32,
     ) -> Step<'p> {
         loop {
-            if self.has(flag::FORBIDDEN) && self.is_without_body(input) {
-                return Step::End;
+            if self.has(flag::FORBIDDEN)
+                && matches!(self.mode, mode::LENGTH | mode::CHUNK_SIZE)
+                && let Some(step) = self.doubtful(input, store)
+            {
+                return step;
             }
             match self.mode {
                 mode::LENGTH | mode::CHUNK if self.left > 0 => {
@@ -254,6 +258,62 @@ impl MessageState {
         }
     }
 
+    /// Looks whether the next response stands in the place of a body that its status forbids. `seen` counts the
+    /// bytes that are those of a response's start; they are held back.
+    fn doubtful<'p>(&mut self, input: &mut &'p [u8], store: &mut impl Store) -> Option<Step<'p>> {
+        while self.seen == 0
+            && let Some(b'\r' | b'\n') = input.first()
+        {
+            take(input, 1);
+            self.left = self.left.saturating_sub(1);
+        }
+        match self.start_of_response(usize::from(self.seen), input, store) {
+            None => Some(Step::More),
+            Some(true) => Some(Step::End),
+            Some(false) => {
+                self.flags &= !flag::FORBIDDEN;
+                let held = RESPONSE.get(..usize::from(self.seen)).unwrap_or(&[]);
+                self.seen = 0;
+                if held.is_empty() {
+                    return None;
+                }
+                if self.mode == mode::CHUNK_SIZE {
+                    // An `H` is no digit of a size.
+                    self.framing_lost();
+                }
+                self.left = self.left.saturating_sub(held.len() as u64);
+                Some(Step::Body(held))
+            }
+        }
+    }
+
+    /// Compares input with a response's start, of which `held` bytes were there before, and notes in `seen` how many
+    /// there are. True where it is one: reading goes on with it. `None` where more input is needed.
+    fn start_of_response(
+        &mut self,
+        mut held: usize,
+        input: &mut &[u8],
+        store: &mut impl Store,
+    ) -> Option<bool> {
+        while let Some(wanted) = RESPONSE.get(held) {
+            if input.first()? != wanted {
+                return Some(false);
+            }
+            take(input, 1);
+            held += 1;
+            self.seen = held as u8;
+        }
+        if store.append(RESPONSE).is_err() {
+            return Some(false);
+        }
+        self.seen = 0;
+        self.left = 0;
+        self.partial = RESPONSE.len() as u32;
+        self.flags &= !(flag::RESPONSE | flag::FORBIDDEN);
+        self.mode = mode::START;
+        Some(true)
+    }
+
     /// What comes is the body of a response that has no head. It ends before a line with a response's start, or
     /// with the connection.
     pub(super) fn begin_without_head(&mut self) {
@@ -262,47 +322,26 @@ impl MessageState {
         self.flags |= flag::KNOWN | flag::RESPONSE;
     }
 
-    /// Passes a body without a head. `seen` is 0 inside a line, and else one more than the bytes that the line
-    /// has in common with a response's start; these are held back.
+    /// Passes a body without a head. `after` is 1 at the start of a line, where `seen` counts the bytes that are
+    /// those of a response's start; these are held back.
     fn without_head<'p>(
         &mut self,
         input: &mut &'p [u8],
         store: &mut impl Store,
     ) -> Option<Step<'p>> {
-        let Some(held) = self.seen.checked_sub(1).map(usize::from) else {
+        if self.after == 0 {
             let line = take_line(input);
-            self.seen = u8::from(line.last() == Some(&b'\n'));
+            self.after = u8::from(line.last() == Some(&b'\n'));
             return Some(Step::Body(line));
-        };
-        if RESPONSE.get(held) == input.first() {
-            take(input, 1);
-            self.seen += 1;
-            if held + 1 < RESPONSE.len() || store.append(RESPONSE).is_err() {
-                return None;
-            }
-            self.seen = 0;
-            self.partial = RESPONSE.len() as u32;
-            self.flags &= !flag::RESPONSE;
-            self.mode = mode::START;
+        }
+        let differs = !self.start_of_response(usize::from(self.seen), input, store)?;
+        self.after = 0;
+        if !differs {
             return Some(Step::End);
         }
+        let held = RESPONSE.get(..usize::from(self.seen)).unwrap_or(&[]);
         self.seen = 0;
-        let held = RESPONSE.get(..held).unwrap_or(&[]);
         (!held.is_empty()).then_some(Step::Body(held))
-    }
-
-    /// True where the next response stands in the place of a body that its status forbids.
-    fn is_without_body(&mut self, input: &[u8]) -> bool {
-        let Some(first) = input.first() else {
-            return false;
-        };
-        self.flags &= !flag::FORBIDDEN;
-        let next = matches!(first, b'H' | b'h');
-        if next {
-            self.left = 0;
-            self.mode = mode::START;
-        }
-        next
     }
 
     fn start<'p>(
@@ -340,7 +379,7 @@ impl MessageState {
             let (piece, ended) = self.piece(input, tail(store, self.partial));
             if self.partial as usize + piece.len() > limit as usize || store.append(piece).is_err()
             {
-                return Some(self.too_long(piece, store));
+                return Some(self.too_long(piece, ended, store));
             }
             self.partial += piece.len() as u32;
             if ended {
@@ -420,9 +459,14 @@ impl MessageState {
         }
     }
 
-    fn too_long<'p>(&mut self, line: &[u8], store: &mut impl Store) -> Step<'p> {
+    /// A head is too long; it may have `ended` with the piece that is beyond the bound.
+    fn too_long<'p>(&mut self, line: &[u8], ended: bool, store: &mut impl Store) -> Step<'p> {
         if let Some(head) = self.broken_head(store) {
-            self.flags = self.flags & !flag::BROKEN | flag::TOO_LONG;
+            self.flags &= !flag::BROKEN;
+            if ended {
+                return head;
+            }
+            self.flags |= flag::TOO_LONG;
             self.seen = u8::from(line.last() != Some(&b'\n')) * 2;
             return head;
         }
@@ -484,7 +528,6 @@ impl MessageState {
         if self.has(flag::BROKEN) {
             self.resync();
         } else if self.has(flag::TOO_LONG) {
-            self.flags &= !flag::FORBIDDEN;
             self.mode = mode::SKIP_HEAD;
             self.after = next;
         } else {
@@ -522,11 +565,10 @@ impl MessageState {
         match self.mode {
             mode::IGNORE | mode::UNTIL_CLOSE => None,
             mode::WITHOUT_HEAD => {
-                self.seen = 0;
+                (self.seen, self.after) = (0, 0);
                 None
             }
-            mode::LENGTH | mode::CHUNK if count <= self.left => {
-                self.flags &= !flag::FORBIDDEN;
+            mode::LENGTH | mode::CHUNK if count <= self.left && !self.has(flag::FORBIDDEN) => {
                 self.left -= count;
                 None
             }

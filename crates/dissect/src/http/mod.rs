@@ -9,6 +9,7 @@ mod fields;
 pub mod head;
 pub mod line;
 pub mod message;
+mod odd;
 mod parser;
 pub mod store;
 pub mod uri;

@@ -6,7 +6,7 @@ use super::ending::HeadOf;
 use super::fields::{codings, put_request, put_response};
 use super::head::{Body, RequestHead, ResponseHead};
 use super::message::{HeadAt, MessageState, Step, cut_tail};
-use crate::coding::{Codings, Decoder, Outcome};
+use crate::coding::{Codings, Decoder, Outcome, SURE};
 use crate::field::{Field, Notice, Protocol};
 use crate::limits::Limits;
 use crate::snapshot::{Reader, SnapshotError, put_bytes, put_u8, put_u32};
@@ -17,7 +17,7 @@ const MOST_ASKED: usize = 64;
 /// Bytes without a message after which a direction is taken for another protocol.
 const PROBE: u32 = 4096;
 /// Compressed bytes before the first attempt to decompress a body that goes on.
-const FIRST_DECODE: usize = 512;
+const FIRST_DECODE: usize = SURE;
 
 mod flag {
     /// A message's head was handed out and its end was not.
@@ -96,7 +96,7 @@ impl Http {
         means: &mut Means<'_, '_, '_>,
     ) {
         let limit = means.limits.head as u32;
-        self.begin_without_head(to_server, bytes, means);
+        bytes = self.begin_without_head(to_server, bytes, means);
         loop {
             let side = self.side(to_server);
             match side.message.step(&mut bytes, &mut side.store, limit, PROBE) {
@@ -118,20 +118,30 @@ impl Http {
     }
 
     /// A server that answers its first request with no head sends a body, as in HTTP/0.9: browsers show it.
-    /// Behind a blank or a control character they look for a head, and so does [`MessageState`].
-    fn begin_without_head(&mut self, to_server: bool, bytes: &[u8], means: &mut Means<'_, '_, '_>) {
-        let begins =
-            matches!(bytes.first(), Some(byte) if byte.is_ascii_graphic() && !b"Hh".contains(byte));
+    /// Behind a blank or a control character, and an `H`, [`MessageState`] looks for a head.
+    /// Gives what is left to read.
+    fn begin_without_head<'b>(
+        &mut self,
+        to_server: bool,
+        bytes: &'b [u8],
+        means: &mut Means<'_, '_, '_>,
+    ) -> &'b [u8] {
         let asked = self.asked.first() == Some(&asked::OTHER);
         let side = self.side(to_server);
-        if to_server || !begins || !asked || !side.message.is_fresh() {
-            return;
+        if to_server || !asked || !side.message.is_fresh() {
+            return bytes;
+        }
+        let blank = bytes.iter().take_while(|b| matches!(b, b'\r' | b'\n'));
+        let rest = bytes.get(blank.count()..).unwrap_or(&[]);
+        if !matches!(rest.first(), Some(byte) if *byte > b' ' && !b"Hh".contains(byte)) {
+            return bytes;
         }
         side.close();
         side.flags |= flag::OPEN | flag::RESPONSE;
         side.message.begin_without_head();
         means.sink.values.clear();
         means.sink.head((Protocol::Http, to_server), false);
+        rest
     }
 
     pub(crate) fn gap(&mut self, to_server: bool, count: u64, means: &mut Means<'_, '_, '_>) {
@@ -247,11 +257,13 @@ impl Http {
         let side = self.side(to_server);
         let response = ResponseHead::parse(&side.head);
         let (body, status) = (response.body(method), response.line.status);
-        if response.is_interim() {
+        if response.is_interim() && body == Body::None {
             side.flags |= flag::INTERIM;
             return body;
         }
-        if !self.asked.is_empty() {
+        // The final response is still to come, though this one has a body.
+        let interim = (100..200).contains(&status) && status != 101;
+        if !self.asked.is_empty() && !interim {
             self.asked.remove(0);
         }
         let asker = self.side(!to_server);
@@ -355,13 +367,13 @@ impl Side {
 
     fn decode_when_due(&mut self, means: &mut Means<'_, '_, '_>) {
         if !self.codings.is_none() && self.coded.len() >= self.decode_at as usize {
-            self.decode(means.limits.body, means.decoder);
+            self.decode(means.limits.body, false, means.decoder);
         }
     }
 
-    fn decode(&mut self, limit: usize, decoder: &mut Decoder) {
+    fn decode(&mut self, limit: usize, last: bool, decoder: &mut Decoder) {
         self.decode_at = (self.coded.len() * 2).max(FIRST_DECODE) as u32;
-        let outcome = decoder.decode(self.codings, &self.coded, limit, &mut self.body);
+        let outcome = decoder.decode((self.codings, &self.coded, last), limit, &mut self.body);
         self.body.shrink_to_fit();
         match outcome {
             Outcome::Full => self.flags |= flag::FULL,
@@ -376,7 +388,7 @@ impl Side {
             return;
         }
         if !self.codings.is_none() {
-            self.decode(means.limits.body, means.decoder);
+            self.decode(means.limits.body, true, means.decoder);
         }
         self.give_body(to_server, true, means);
         self.close();
@@ -384,7 +396,9 @@ impl Side {
 
     /// Hands the body out, where there is more of it or it has ended.
     fn give_body(&mut self, to_server: bool, last: bool, means: &mut Means<'_, '_, '_>) {
-        if !last && self.body.len() <= self.handed as usize {
+        // By an eighth at least, so that a head is read again few times, however small the segments are.
+        let handed = self.handed as usize;
+        if !last && (self.body.len() <= handed || self.body.len() < handed + handed / 8) {
             return;
         }
         self.put_head(means);
@@ -463,7 +477,7 @@ impl Side {
             let done = (next as usize / 2).min(all.len());
             side.coded = all.get(..done).unwrap_or(&[]).to_vec();
             let flags = side.flags;
-            side.decode(limits.body, decoder);
+            side.decode(limits.body, false, decoder);
             side.flags = flags;
             side.coded = all;
             side.decode_at = next;

@@ -86,7 +86,7 @@ impl<'i, 'f, 'c> Inspection<'i, 'f, 'c> {
             && progress.is_followed()
         {
             view.in_stream = segment.flags & flag::RST == 0;
-            view.stream_bytes = self.stream_bytes(side, segment);
+            view.stream_bytes = Some(self.stream_bytes(side, segment));
             inspected = self.segment(side, segment, &view, established);
         }
         if !inspected {
@@ -111,16 +111,14 @@ impl<'i, 'f, 'c> Inspection<'i, 'f, 'c> {
 
     /// Bytes of the client's and of the server's stream, each with its SYN, this segment among them.
     fn stream_bytes(&self, side: usize, segment: &Segment<'_>) -> [u32; 2] {
-        let read = [0, 1].map(|of| {
-            let offset = self.flow.state.side(of).stream.offset();
-            let new = if of == side {
-                segment.payload.len() as u64
-            } else {
-                0
+        [0, 1].map(|of| {
+            let stream = &self.flow.state.side(of).stream;
+            let bytes = match of == side {
+                true => stream.end_of(segment),
+                false => stream.offset(),
             };
-            offset.saturating_add(new).saturating_add(1)
-        });
-        read.map(|bytes| u32::try_from(bytes).unwrap_or(u32::MAX))
+            u32::try_from(bytes.saturating_add(1)).unwrap_or(u32::MAX)
+        })
     }
 
     /// Writes the events of the packet into its view.

@@ -46,15 +46,16 @@ impl Seen {
         let known = |range: &[u16; 2]| range[0] < range[1];
         let mut ranges = self.ranges.iter();
         let overlaps = ranges.any(|range| known(range) && from < range[1] && range[0] < to);
-        let mut places = self.ranges.iter_mut();
-        match places.find(|range| known(range) && (range[1] == from || range[0] == to)) {
-            Some(range) => *range = [range[0].min(from), range[1].max(to)],
-            // Without room it is forgotten, so that an overlap with it is not told.
-            None => {
-                if let Some(free) = self.ranges.iter_mut().find(|range| !known(range)) {
-                    *free = [from, to];
-                }
+        let mut joined = [from, to];
+        for range in &mut self.ranges {
+            if known(range) && range[0] <= joined[1] && joined[0] <= range[1] {
+                joined = [range[0].min(joined[0]), range[1].max(joined[1])];
+                *range = [0, 0];
             }
+        }
+        // Without room it is forgotten, so that an overlap with it is not told.
+        if let Some(free) = self.ranges.iter_mut().find(|range| !known(range)) {
+            *free = joined;
         }
         match (overlaps, fragment.v6) {
             (false, _) => DecodeEvents::NONE,
@@ -122,6 +123,14 @@ mod tests {
             (2, 0, 8, false),
             (2, 64, 72, false),
             (2, 63, 65, true),
+            (3, 0, 8, false),
+            (3, 16, 24, false),
+            (3, 32, 40, false),
+            (3, 8, 16, false),
+            (3, 24, 32, false),
+            (3, 48, 56, false),
+            (3, 64, 72, false),
+            (3, 64, 72, true),
         ]
         .into_iter()
         .enumerate()

@@ -72,7 +72,7 @@ pub(super) fn packet_view<'p>(
         },
         payload,
         in_stream: false,
-        stream_bytes: [0; 2],
+        stream_bytes: None,
         stream_events: StreamEvents::NONE,
         first_in_direction: true,
         first_decided: false,

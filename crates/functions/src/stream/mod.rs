@@ -176,6 +176,19 @@ impl StreamState {
         self.offset
     }
 
+    /// Bytes of the stream up to the end of a segment, or those handed on if they are more.
+    pub fn end_of(&self, segment: &Segment<'_>) -> u64 {
+        let end = segment.seq.wrapping_add(segment.payload.len() as u32);
+        // Sequence numbers run modulo 2^32; one behind the next byte is of bytes that were handed on.
+        let ahead = end.wrapping_sub(self.next) as i32;
+        let ahead = if self.flags & flag::STARTED == 0 {
+            0
+        } else {
+            ahead.max(0)
+        };
+        self.offset + u64::from(ahead.unsigned_abs())
+    }
+
     /// True where bytes wait for earlier ones.
     #[inline]
     pub fn is_waiting(&self) -> bool {

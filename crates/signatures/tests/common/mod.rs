@@ -41,7 +41,7 @@ pub fn packet(protocol: u8, payload: &[u8]) -> PacketView<'_> {
         flow: flow(protocol),
         payload,
         in_stream: false,
-        stream_bytes: [0; 2],
+        stream_bytes: None,
         stream_events: StreamEvents::NONE,
         first_in_direction: true,
         first_decided: false,

@@ -143,7 +143,7 @@ impl<'a> Run<'a> {
             first_in_direction,
             first_decided: false,
             events: DecodeEvents::NONE,
-            stream_bytes: [0; 2],
+            stream_bytes: None,
             stream_events: StreamEvents::NONE,
             reassembled: false,
             ttl: packet.ttl,
