@@ -5,8 +5,8 @@ use std::net::{IpAddr, Ipv4Addr};
 
 use weir_signatures::{
     AppProtocol, Application, CompileOptions, DecodeEvents, FlowContext, FlowVars, PacketView,
-    ParseOptions, RuleSet, Scratch, StreamBytes, StreamState, TcpFields, Unsupported, Variables,
-    parse_rules_lossy, view,
+    ParseOptions, RuleSet, Scratch, StreamBytes, StreamEvents, StreamState, TcpFields, Unsupported,
+    Variables, parse_rules_lossy, view,
 };
 
 use crate::input::Input;
@@ -71,6 +71,8 @@ fn packets(set: &RuleSet, payload: &[u8]) {
             flow: flow(protocol),
             payload,
             in_stream: false,
+            stream_bytes: None,
+            stream_events: StreamEvents::NONE,
             first_in_direction: true,
             first_decided: true,
             events: DecodeEvents::NONE,

@@ -249,7 +249,8 @@ impl World<'_> {
             let is_silent = heard.own >= settings.missed;
             match beats.is_up(*peer) {
                 true => Some(is_silent),
-                false => is_recent(heard).then_some(true),
+                // One that is heard again is silent no more.
+                false => is_recent(heard).then_some(is_silent),
             }
         });
         let (all, silent) = counted.fold((0, 0), |(all, silent), is_silent| {
