@@ -134,18 +134,24 @@ impl Decoder {
                 all = Outcome::More;
                 break;
             }
-            let start = coded.get(..SURE).unwrap_or(coded);
-            let outcome = self.one(coding, start, limit, out);
             let few = if coding == Coding::Deflate { FEW } else { 0 };
-            let passed_over = outcome == Outcome::Bad && out.len() <= few;
-            let outcome = self.one(coding, coded, limit, out);
+            let is_other = |outcome, out: &[u8]| outcome == Outcome::Bad && out.len() <= few;
+            let mut outcome = self.one(coding, coded, limit, out);
+            let mut passed_over = is_other(outcome, out);
+            if let (true, Some(start)) = (passed_over, coded.get(..SURE)) {
+                let at_start = self.one(coding, start, limit, out);
+                passed_over = is_other(at_start, out);
+                if !passed_over {
+                    outcome = self.one(coding, coded, limit, out);
+                }
+            }
             if passed_over {
                 out.clear();
                 out.extend_from_slice(coded.get(..limit).unwrap_or(coded));
                 continue;
             }
             all = match (all, outcome) {
-                // What the outer one lacks, the inner one waits for in vain.
+                // The outer coding was cut at the bound: the inner one gets no more.
                 (Outcome::Full, Outcome::More) => Outcome::Full,
                 (_, outcome) => outcome,
             };

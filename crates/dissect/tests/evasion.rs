@@ -1,4 +1,4 @@
-//! What servers may send to hide a body, and how it is read: whole, and cut anywhere.
+//! Responses that hide a body from readers that are stricter than browsers, whole and cut anywhere.
 
 mod common;
 

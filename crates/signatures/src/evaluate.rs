@@ -45,16 +45,18 @@ pub(crate) enum Verdict {
     Undecided,
 }
 
-/// Counts of searches that were cut.
-#[derive(Debug, Clone, Copy, Default)]
-pub(crate) struct Cuts {
+/// Counts of evaluations, and memory that they use again.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Workspace {
     /// Evaluations that took more than [`STEPS`].
     pub(crate) steps: u64,
     /// Expressions that took too many steps, or had more than [`PCRE_BYTES`] to look at.
     pub(crate) pcre: u64,
+    /// What `base64_decode` gave.
+    decoded: Vec<u8>,
 }
 
-/// What is made of a condition before it is tried.
+/// A condition's needle or inner conditions, made when the rule is loaded.
 #[derive(Debug, Clone)]
 enum Ready {
     Nothing,
@@ -117,9 +119,9 @@ impl Prepared {
         &self,
         area: Area<'_>,
         variables: &mut [i64; MAX_VARIABLES],
-        cuts: &mut Cuts,
+        workspace: &mut Workspace,
     ) -> Verdict {
-        self.evaluate_within(&mut { STEPS }, area, variables, cuts)
+        self.evaluate_within(&mut { STEPS }, area, variables, workspace)
     }
 
     /// The same within `steps`, of which it takes those that it needs.
@@ -128,13 +130,13 @@ impl Prepared {
         steps: &mut u32,
         area: Area<'_>,
         variables: &mut [i64; MAX_VARIABLES],
-        cuts: &mut Cuts,
+        workspace: &mut Workspace,
     ) -> Verdict {
         let mut evaluation = Evaluation {
             prepared: self,
             area,
             variables,
-            cuts,
+            workspace,
             steps,
             undecided: false,
             farthest: 0,
@@ -154,7 +156,7 @@ struct Evaluation<'a> {
     prepared: &'a Prepared,
     area: Area<'a>,
     variables: &'a mut [i64; MAX_VARIABLES],
-    cuts: &'a mut Cuts,
+    workspace: &'a mut Workspace,
     steps: &'a mut u32,
     /// A condition failed that later bytes may fulfil.
     undecided: bool,
@@ -177,7 +179,7 @@ impl Evaluation<'_> {
                 true
             }
             None => {
-                self.cuts.steps += u64::from(*self.steps != 0);
+                self.workspace.steps += u64::from(*self.steps != 0);
                 *self.steps = 0;
                 false
             }
@@ -438,7 +440,7 @@ impl Evaluation<'_> {
         };
         let mut more = self.area.more;
         if data.len() > PCRE_BYTES {
-            self.cuts.pcre += 1;
+            self.workspace.pcre += 1;
             data = data.get(..PCRE_BYTES).unwrap_or(data);
         }
         let chunk = CHUNK as usize;
@@ -455,7 +457,7 @@ impl Evaluation<'_> {
                 Search::Found(begin, behind) => Some((begin, behind)),
                 Search::Absent => None,
                 Search::Limit => {
-                    self.cuts.pcre += 1;
+                    self.workspace.pcre += 1;
                     return false;
                 }
             };
@@ -497,8 +499,7 @@ impl Evaluation<'_> {
         there != negated
     }
 
-    /// Decodes bytes, and evaluates the conditions on them. They are in memory of their own: few rules decode, and
-    /// those only behind a content that was found.
+    /// Decodes bytes, and evaluates the conditions on them.
     fn base64(&mut self, base64: &Base64, prepared: &Prepared, at: usize) -> bool {
         let from = if base64.relative {
             at
@@ -516,20 +517,24 @@ impl Evaluation<'_> {
         if !self.step(coded.len()) {
             return false;
         }
-        let mut data = Vec::new();
+        // Taken out while the rest is written; the memory is used again for the next packet.
+        let mut data = std::mem::take(&mut self.workspace.decoded);
+        data.clear();
         decode_base64(coded, &mut data);
-        // Without a digit nothing was decoded, and no condition holds, not even a negated one.
-        if data.is_empty() {
-            return false;
-        }
         let area = Area {
             data: &data,
             base: 0,
             from: 0,
             more: false,
         };
-        let verdict = prepared.evaluate_within(self.steps, area, self.variables, self.cuts);
-        matches!(verdict, Verdict::Holds(_))
+        // Without a digit nothing was decoded, and no condition holds, not even a negated one.
+        let holds = !data.is_empty()
+            && matches!(
+                prepared.evaluate_within(self.steps, area, self.variables, self.workspace),
+                Verdict::Holds(_)
+            );
+        self.workspace.decoded = data;
+        holds
     }
 
     /// Reads a number; gives it, and the index behind it.

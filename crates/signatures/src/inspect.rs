@@ -592,7 +592,7 @@ impl Compiled {
                     None => return Outcome::Never,
                 },
             };
-            match section.evaluate(area, &mut variables, &mut scratch.cuts) {
+            match section.evaluate(area, &mut variables, &mut scratch.workspace) {
                 Verdict::Holds(index) => end = end.max(index),
                 Verdict::Fails => return Outcome::Never,
                 Verdict::Undecided => return Outcome::Open(u32::MAX),

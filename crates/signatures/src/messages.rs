@@ -154,7 +154,7 @@ impl Compiled {
                     from: base,
                     more,
                 };
-                let verdict = section.evaluate(area, &mut variables, &mut scratch.cuts);
+                let verdict = section.evaluate(area, &mut variables, &mut scratch.workspace);
                 matches!(verdict, Verdict::Holds(_))
             };
             match section.buffer() {

@@ -1,6 +1,6 @@
 //! Memory that inspection works in, kept by the caller from packet to packet so that none is allocated.
 
-use crate::evaluate::Cuts;
+use crate::evaluate::Workspace;
 use crate::matcher::Ends;
 use crate::transform::Changed;
 
@@ -28,7 +28,7 @@ pub struct ScratchCounters {
 pub struct Scratch {
     pub(crate) candidates: Candidates,
     pub(crate) ends: Ends,
-    pub(crate) cuts: Cuts,
+    pub(crate) workspace: Workspace,
     /// Buffers of the message at hand, with changes.
     pub(crate) changed: Changed,
     pub(crate) counters: ScratchCounters,
@@ -41,7 +41,7 @@ impl Scratch {
         let mut scratch = Scratch {
             candidates: Candidates::default(),
             ends: Ends::new(),
-            cuts: Cuts::default(),
+            workspace: Workspace::default(),
             changed: Changed::default(),
             counters: ScratchCounters::default(),
         };
@@ -52,8 +52,8 @@ impl Scratch {
     /// The counters so far.
     pub fn counters(&self) -> ScratchCounters {
         ScratchCounters {
-            searches_cut: self.ends.truncated + self.cuts.steps,
-            pcre_cut: self.cuts.pcre,
+            searches_cut: self.ends.truncated + self.workspace.steps,
+            pcre_cut: self.workspace.pcre,
             changes_cut: self.changed.cut,
             ..self.counters
         }

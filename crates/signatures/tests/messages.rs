@@ -220,6 +220,21 @@ fn buffers_are_changed_before_conditions_look() {
     }
 }
 
+/// A rule with these options is refused, and the message says this.
+#[track_caller]
+fn refused(options: &str, expected: &str) {
+    let text = format!("alert tcp any any -> any any ({options} sid:1;)");
+    let known = ParseOptions {
+        protocols: HTTP.protocols.with(AppProtocol::Dns).with(AppProtocol::Tls),
+        ..HTTP
+    };
+    let errors = parse_rules_with(&text, &Variables::stock(), known).unwrap_err();
+    assert!(
+        errors[0].message.contains(expected),
+        "{options}: {errors:?}"
+    );
+}
+
 #[test]
 fn conditions_on_messages_that_are_wrong() {
     for (options, expected) in [
@@ -269,16 +284,7 @@ fn conditions_on_messages_that_are_wrong() {
             "unsupported keyword `app-layer-protocol:http,to_server`",
         ),
     ] {
-        let text = format!("alert tcp any any -> any any ({options} sid:1;)");
-        let known = ParseOptions {
-            protocols: HTTP.protocols.with(AppProtocol::Dns).with(AppProtocol::Tls),
-            ..HTTP
-        };
-        let errors = parse_rules_with(&text, &Variables::stock(), known).unwrap_err();
-        assert!(
-            errors[0].message.contains(expected),
-            "{options}: {errors:?}"
-        );
+        refused(options, expected);
     }
 }
 
@@ -335,16 +341,7 @@ fn further_conditions_that_are_wrong() {
         (r#"requires:lua;"#, "requires lua"),
         (r#"requires:version > 8;"#, "requires version > 8"),
     ] {
-        let text = format!("alert tcp any any -> any any ({options} sid:1;)");
-        let known = ParseOptions {
-            protocols: HTTP.protocols.with(AppProtocol::Dns).with(AppProtocol::Tls),
-            ..HTTP
-        };
-        let errors = parse_rules_with(&text, &Variables::stock(), known).unwrap_err();
-        assert!(
-            errors[0].message.contains(expected),
-            "{options}: {errors:?}"
-        );
+        refused(options, expected);
     }
 }
 

@@ -11,7 +11,7 @@
 //!
 //! These are the rules of libhtp 0.5, which Suricata 7 uses.
 
-/// Whose head it is: a response's lines end in more ways.
+/// The message that a head belongs to. A response's lines end in more ways than a request's.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum HeadOf {
     /// A request.
@@ -20,7 +20,7 @@ pub enum HeadOf {
     Response,
 }
 
-/// What a byte says about the end of lines.
+/// Effect of one byte: a line or the head ends before it, or with it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum End {
     None,
@@ -135,7 +135,7 @@ impl Ending {
         end
     }
 
-    /// Bytes that are text whatever they are followed by: nothing in them ends a line.
+    /// Counts the bytes in front that cannot end a line.
     fn skip(self, bytes: &[u8]) -> usize {
         let text = match self.0 {
             at::TEXT => bytes.iter().position(|&b| b == b'\n'),

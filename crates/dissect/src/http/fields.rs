@@ -2,7 +2,7 @@
 
 use super::ending::{FieldLines, HeadOf, is_name, name_and_value, split_first_line, without_nul};
 use super::head::{RequestHead, ResponseHead};
-use super::odd::note_fields;
+use super::odd::{note_fields, note_request};
 use super::uri::{normalise, normalise_host};
 use crate::coding::Codings;
 use crate::field::{Field, Number};
@@ -139,7 +139,6 @@ fn put_headers(head: &[u8], of: HeadOf, values: &mut Values) {
         HeadOf::Request => (b"cookie", Field::HttpRequestHeader, &REQUEST_VALUES),
         HeadOf::Response => (b"set-cookie", Field::HttpResponseHeader, &RESPONSE_VALUES),
     };
-    note_fields(head, of, values);
     let (line, lines) = split_first_line(head, of);
     let headers = Headers::parse(head, of);
     values.make(Field::HttpHeader, |out| headers.lines(cookie, out));
@@ -202,6 +201,7 @@ pub(super) fn put_request(head: &[u8], values: &mut Values) {
     if let Some(host) = request.fields.host {
         values.put(Field::HttpRawHost, host);
     }
+    note_request(head, &request, values);
     put_headers(head, HeadOf::Request, values);
 }
 
@@ -216,6 +216,7 @@ pub(super) fn put_response(head: &[u8], values: &mut Values) {
     values.put(Field::HttpStatusMessage, message.trim_ascii());
     let status = ResponseHead::parse(head).line.status;
     values.number(Number::ReplyCode, i64::from(status));
+    note_fields(head, HeadOf::Response, values);
     put_headers(head, HeadOf::Response, values);
 }
 

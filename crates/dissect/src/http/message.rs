@@ -314,8 +314,8 @@ impl MessageState {
         Some(true)
     }
 
-    /// What comes is the body of a response that has no head. It ends before a line with a response's start, or
-    /// with the connection.
+    /// Begins the body of a response that has no head. The body ends before a line with a response's start, or with
+    /// the connection.
     pub(super) fn begin_without_head(&mut self) {
         debug_assert!(self.is_fresh(), "a head may have begun");
         self.mode = mode::WITHOUT_HEAD;
@@ -646,7 +646,7 @@ impl MessageState {
         cut_tail(store, at as u32);
         self.partial = keep as u32;
         self.decide(start);
-        // What is kept ends with LF.
+        // The kept text ends with LF.
         self.ending = Ending::at_line().to_byte();
     }
 

@@ -1,12 +1,28 @@
-//! What is out of the ordinary about a head, by Suricata's names.
+//! Anomalies of a head, under Suricata's names.
 
 use super::ending::{FieldLines, HeadOf, is_name, name_and_value};
 use super::head::RequestHead;
 use crate::field::Notice;
 use crate::values::Values;
 
-/// Notes what is odd about the fields of a head.
-pub(super) fn note_fields(head: &[u8], of: HeadOf, values: &mut Values) {
+/// Notes anomalies in the head of a request.
+pub(super) fn note_request(head: &[u8], request: &RequestHead<'_>, values: &mut Values) {
+    let hosts = note_fields(head, HeadOf::Request, values);
+    if request.line.version == b"HTTP/1.1" && hosts == 0 {
+        values.notice(Notice::HttpHostMissing);
+    }
+    let authority = request.authority();
+    let differs = |host: &[u8]| authority.is_some_and(|other| !other.eq_ignore_ascii_case(host));
+    if hosts > 1 || request.fields.host.is_some_and(differs) {
+        values.notice(Notice::HttpHostAmbiguous);
+    }
+    if is_encoded_twice(request.path_and_query()) {
+        values.notice(Notice::HttpEncodedTwice);
+    }
+}
+
+/// Notes anomalies in the fields of a head; gives the number of `Host` fields.
+pub(super) fn note_fields(head: &[u8], of: HeadOf, values: &mut Values) -> u32 {
     let [colon, length, twice] = match of {
         HeadOf::Request => [
             Notice::HttpRequestColon,
@@ -42,9 +58,7 @@ pub(super) fn note_fields(head: &[u8], of: HeadOf, values: &mut Values) {
     if lengths > 1 {
         values.notice(twice);
     }
-    if of == HeadOf::Request {
-        note_request(head, hosts, values);
-    }
+    hosts
 }
 
 /// Schemes that are read (RFC 7617, RFC 7616, RFC 6750).
@@ -52,21 +66,6 @@ fn is_known_scheme(value: &[u8]) -> bool {
     let scheme = value.split(|&b| b == b' ').next().unwrap_or(value);
     let known: [&[u8]; 3] = [b"basic", b"digest", b"bearer"];
     known.iter().any(|name| scheme.eq_ignore_ascii_case(name))
-}
-
-fn note_request(head: &[u8], hosts: u32, values: &mut Values) {
-    let request = RequestHead::parse(head);
-    if request.line.version == b"HTTP/1.1" && hosts == 0 {
-        values.notice(Notice::HttpHostMissing);
-    }
-    let authority = request.authority();
-    let differs = |host: &[u8]| authority.is_some_and(|other| !other.eq_ignore_ascii_case(host));
-    if hosts > 1 || request.fields.host.is_some_and(differs) {
-        values.notice(Notice::HttpHostAmbiguous);
-    }
-    if is_encoded_twice(request.path_and_query()) {
-        values.notice(Notice::HttpEncodedTwice);
-    }
 }
 
 /// True where decoding gives another byte in percent encoding.
@@ -83,7 +82,15 @@ mod tests {
 
     fn odd(head: &str, of: HeadOf) -> Vec<&'static str> {
         let mut values = Values::default();
-        note_fields(head.as_bytes(), of, &mut values);
+        match of {
+            HeadOf::Request => {
+                let request = RequestHead::parse(head.as_bytes());
+                note_request(head.as_bytes(), &request, &mut values);
+            }
+            HeadOf::Response => {
+                note_fields(head.as_bytes(), of, &mut values);
+            }
+        }
         values
             .notices()
             .iter()

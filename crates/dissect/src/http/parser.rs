@@ -257,12 +257,12 @@ impl Http {
         let side = self.side(to_server);
         let response = ResponseHead::parse(&side.head);
         let (body, status) = (response.body(method), response.line.status);
-        if response.is_interim() && body == Body::None {
+        let interim = response.is_interim();
+        if interim && body == Body::None {
             side.flags |= flag::INTERIM;
             return body;
         }
         // The final response is still to come, though this one has a body.
-        let interim = (100..200).contains(&status) && status != 101;
         if !self.asked.is_empty() && !interim {
             self.asked.remove(0);
         }

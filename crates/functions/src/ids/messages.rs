@@ -82,25 +82,10 @@ impl Around<'_> {
             weir_dissect::Phase::Head => Phase::Head,
             weir_dissect::Phase::Body => Phase::Body,
         };
-        let ([up, down], [looked_up, looked_down]) = (&mut head.matched, &mut head.looked);
-        let (state, looked) = if message.to_server {
-            (up, looked_up)
-        } else {
-            (down, looked_down)
-        };
+        let [up, down] = &mut head.matched;
+        let state = if message.to_server { up } else { down };
         if !message.continues {
             *state = MessageState::default();
-        }
-        if phase == Phase::Head {
-            *looked = 0;
-        } else {
-            // Rules look at all of a body each time: it must have grown by an eighth, so that their work
-            // is within a factor of the body, however small the segments are.
-            let size = message.values().last().map_or(0, |body| body.bytes.len()) as u32;
-            if !message.last && size < *looked + *looked / 8 {
-                return;
-            }
-            *looked = size;
         }
         let buffers = message.values().filter_map(|value| {
             Some(Bytes {

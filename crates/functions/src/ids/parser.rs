@@ -19,7 +19,7 @@ const LOG: usize = 4096;
 /// Segments behind a snapshot, which bounds the work of reading them again.
 const SEGMENTS: u32 = 64;
 /// Version of what is in the side buffer; the snapshot has one of its own.
-const VERSION: u32 = 1;
+const VERSION: u32 = 2;
 /// Bytes before those of a segment: their number, and the direction in the highest bit.
 const MARK: usize = 4;
 const TO_CLIENT: u32 = 1 << 31;
@@ -38,8 +38,6 @@ pub(super) struct Head {
     /// Segments behind it.
     segments: u32,
     unused: u32,
-    /// Bytes of the current messages' bodies that rules were tried on.
-    pub(super) looked: [u32; 2],
     pub(super) token: u64,
     /// Rules that have matched on the current messages: to the server, to the client.
     pub(super) matched: [MessageState; 2],

@@ -10,7 +10,7 @@ const RANGES: usize = 4;
 /// milliseconds).
 const PAWS_IDLE: i32 = 24 * 24 * 3600 * 1000;
 
-/// What is remembered of a flow's packets.
+/// Memory of a flow's packets, for the events of later ones.
 #[derive(
     Clone, Copy, Debug, Default, PartialEq, Eq, FromBytes, IntoBytes, Immutable, KnownLayout,
 )]
