@@ -10,6 +10,7 @@ use weir_protocol::{Actors, Clock, Peer, RuntimeId, Switch, UnitId, View};
 
 use super::links::ProcessNo;
 use super::process::{Body, Process};
+use super::processes::Processes;
 use super::{Event, LOOK, Phase, World};
 use crate::check::{Cluster, Invariant};
 use crate::fault::Fault;
@@ -19,6 +20,9 @@ use crate::slip::Slip;
 /// Repeat intervals, for each window of units, in which a unit gets a replica:
 /// without loss, and where words are lost or have no room.
 const PROTECTED: [u64; 2] = [8, 32];
+/// Looks between two at the protection of units, each of which walks through all of them:
+/// bounds are many times as long.
+const PROTECTION_EVERY: u64 = 4;
 /// Faults that lose words: after a cut a stream waits for long before it tries again.
 const LOSING: [Fault; 7] = [
     Fault::Loss,
@@ -31,12 +35,11 @@ const LOSING: [Fault; 7] = [
 ];
 
 /// The processes, as the checker sees them.
-pub(super) struct Seen<'a>(pub(super) &'a [Process]);
+pub(super) struct Seen<'a>(pub(super) &'a Processes);
 
 impl Seen<'_> {
     fn of(&self, runtime: RuntimeId) -> Option<&Process> {
-        let peer = Peer::Runtime(runtime);
-        self.0.iter().find(|process| process.peer == peer)
+        self.0.runtime(runtime)
     }
 
     /// The newest switch, where it runs and has heard all claims: an older one may run
@@ -103,6 +106,9 @@ impl World<'_> {
     /// Units are protected in time, but for what keeps the switch from it: a
     /// restart, a pause, a cut, a death that it was not told of.
     pub(super) fn look_at_protection(&mut self) {
+        if !(self.now / LOOK).is_multiple_of(PROTECTION_EVERY) {
+            return;
+        }
         let disturbed = self.processes.iter().any(|p| {
             let is_runtime = p.runtime().is_some();
             p.paused_until.is_some() || is_runtime && !p.is_alive() && !p.suspected
@@ -118,7 +124,8 @@ impl World<'_> {
         let bound = intervals * settings.repeat_after * turns;
         let keepers: Vec<RuntimeId> = self.keeper_ids();
         let seen = Seen(&self.processes);
-        self.checker.protects((LOOK, bound), &keepers, &seen);
+        self.checker
+            .protects((PROTECTION_EVERY * LOOK, bound), &keepers, &seen);
     }
 
     /// Runtimes and loggers that may keep copies.

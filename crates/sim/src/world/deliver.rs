@@ -452,7 +452,7 @@ impl World<'_> {
     }
 
     pub(super) fn process_of(&self, peer: Peer) -> Option<ProcessNo> {
-        self.processes.iter().position(|p| p.peer == peer)
+        self.processes.number_of(peer)
     }
 
     fn send_frames(&mut self, from: ProcessNo, to: ProcessNo, carried: Vec<Carried>) {

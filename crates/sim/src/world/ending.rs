@@ -107,7 +107,7 @@ impl World<'_> {
     /// Packets that find no room, and who has the frames.
     fn waits_at_port(&self, packets: usize) -> String {
         let mut text = format!("{packets} packets wait at the port; free frames, small and large:");
-        for process in &self.processes {
+        for process in self.processes.iter() {
             if let Some((_, pool)) = &process.living {
                 let (small, large) = (pool.available_small(), pool.available_large());
                 let _ = write!(text, " {} {small}+{large}", process.name());
@@ -262,7 +262,7 @@ impl World<'_> {
     /// the switch. The unit of packets without a flow does not end.
     fn left_over(&mut self) -> Option<String> {
         let (mut owned, mut copied) = (0, 0);
-        for process in &self.processes {
+        for process in self.processes.iter() {
             let Some(actors) = process.actors() else {
                 continue;
             };
@@ -391,7 +391,7 @@ impl World<'_> {
 
     /// Every frame is back in its pool, and no engine met what cannot be.
     fn check_frames(&mut self) {
-        for process in &self.processes {
+        for process in self.processes.iter() {
             let Some((body, pool)) = process.living.as_ref() else {
                 continue;
             };

@@ -14,6 +14,7 @@ pub(crate) mod pools;
 mod ports;
 mod probes;
 pub(crate) mod process;
+mod processes;
 mod queue;
 mod ring;
 mod steps;
@@ -44,6 +45,7 @@ use heard::Heard;
 use links::{Links, ProcessNo};
 use pools::Pools;
 use process::{Body, Delivery, Process};
+use processes::Processes;
 use queue::Queue;
 use threads::Threads;
 
@@ -155,7 +157,7 @@ pub(crate) struct World<'a> {
     random: Random,
     now: u64,
     queue: Queue<Event>,
-    processes: Vec<Process>,
+    processes: Processes,
     /// The current switch, if it runs.
     switch: Option<ProcessNo>,
     generation: u16,
@@ -236,7 +238,7 @@ impl<'a> World<'a> {
             random: Random::new(plan.seed, 6),
             now: 0,
             queue: Queue::new(),
-            processes: Vec::new(),
+            processes: Processes::default(),
             switch: None,
             generation: 0,
             next_runtime: 1,
@@ -629,7 +631,7 @@ impl<'a> World<'a> {
             self.merge_counts(no);
         }
         self.join_memory();
-        for process in &mut self.processes {
+        for process in self.processes.iter_mut() {
             process.end(&mut self.pools);
         }
         self.world.insert("frames_lost", self.links.lost);

@@ -279,7 +279,7 @@ impl World<'_> {
             return;
         };
         self.streams_close(no);
-        for process in &mut self.processes {
+        for process in self.processes.iter_mut() {
             if let Some(streams) = &mut process.streams {
                 streams.close(dead);
                 process.closed.insert(dead);

@@ -449,7 +449,7 @@ impl World<'_> {
         };
         let mut all = Vec::new();
         let mut pools = Vec::new();
-        for process in &mut self.processes {
+        for process in self.processes.iter_mut() {
             if let Some((mut body, mut pool)) = process.living.take() {
                 match &mut body {
                     Body::Switch(switch) => switch.finish(&mut pool),
