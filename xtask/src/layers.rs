@@ -69,7 +69,11 @@ pub(crate) const LAYERS: [Layer; 17] = [
         own: &["weir-packet", "weir-nf", "weir-dissect", "weir-signatures"],
         others: Some(&[
             "aho-corasick",
+            "base64",
             "lz4_flex",
+            "md-5",
+            "sha1",
+            "sha2",
             "memchr",
             "schemars",
             "serde",

@@ -14,7 +14,7 @@ use crate::tls::Tls;
 use crate::values::{Sink, Take, Values};
 
 /// Version of a state's bytes.
-const VERSION: u8 = 2;
+const VERSION: u8 = 3;
 /// Numbers of parsers in them beside those of protocols.
 const UNKNOWN: u8 = 0;
 const PROBING: u8 = 255;

@@ -4,11 +4,13 @@
 //! in a message cost work in proportion to the message: a pointer leads only backwards, at most 16 of them,
 //! and a message gives at most 512 records.
 
+use std::net::IpAddr;
+
 use crate::detect::is_dns;
 use crate::field::{Field, Notice, Number, Protocol};
 use crate::limits::Limits;
 use crate::snapshot::{Reader, SnapshotError, put_bytes, put_u8};
-use crate::values::Sink;
+use crate::values::{Sink, Values};
 
 /// Records of a message that are read; what follows is passed over.
 const MOST_RECORDS: usize = 512;
@@ -119,6 +121,7 @@ fn message(to_server: bool, bytes: &[u8], sink: &mut Sink<'_, '_>) {
     let flags = word(bytes, 2).unwrap_or(0);
     let response = flags & 0x8000 != 0;
     values.number(Number::DnsId, word(bytes, 0).unwrap_or(0));
+    values.number(Number::DnsFlags, flags);
     values.number(Number::DnsIsResponse, u8::from(response));
     values.number(Number::DnsOpcode, flags >> 11 & 15);
     values.number(Number::DnsRcode, flags & 15);
@@ -148,13 +151,108 @@ fn records(bytes: &[u8], sink: &mut Sink<'_, '_>) -> Option<()> {
         at += 4;
         bytes.get(..at)?;
     }
-    for _ in 0..usize::from(word(bytes, 6)?).min(MOST_RECORDS) {
-        at = read_name(bytes, at, &mut name)?;
-        values.put(Field::DnsAnswerName, &name);
-        at += 10 + usize::from(word(bytes, at + 8)?);
-        bytes.get(..at)?;
-    }
+    at = section((bytes, at), word(bytes, 6)?, &ANSWERS, &mut name, values)?;
+    section(
+        (bytes, at),
+        word(bytes, 8)?,
+        &AUTHORITIES,
+        &mut name,
+        values,
+    )?;
     Some(())
+}
+
+/// Names of what a section's records give.
+struct Section {
+    name: Field,
+    data: Field,
+    kind: Number,
+    ttl: Number,
+}
+
+const ANSWERS: Section = Section {
+    name: Field::DnsAnswerName,
+    data: Field::DnsAnswerData,
+    kind: Number::DnsAnswerType,
+    ttl: Number::DnsAnswerTtl,
+};
+const AUTHORITIES: Section = Section {
+    name: Field::DnsAuthorityName,
+    data: Field::DnsAuthorityData,
+    kind: Number::DnsAuthorityType,
+    ttl: Number::DnsAuthorityTtl,
+};
+
+/// Reads the records of a section from `at` on; gives the offset behind it.
+fn section(
+    (bytes, mut at): (&[u8], usize),
+    records: u16,
+    section: &Section,
+    name: &mut Vec<u8>,
+    values: &mut Values,
+) -> Option<usize> {
+    for _ in 0..usize::from(records).min(MOST_RECORDS) {
+        at = read_name(bytes, at, name)?;
+        values.put(section.name, name);
+        let (kind, data) = (word(bytes, at)?, at + 10);
+        let ttl = u32::from(word(bytes, at + 4)?) << 16 | u32::from(word(bytes, at + 6)?);
+        at = data + usize::from(word(bytes, at + 8)?);
+        bytes.get(..at)?;
+        values.number(section.kind, kind);
+        values.number(section.ttl, ttl);
+        put_data((section.data, kind), (bytes, data, at), name, values);
+    }
+    Some(at)
+}
+
+/// Adds the data of a record as text: an address, a name, or the strings of a `TXT` record.
+fn put_data(
+    (field, kind): (Field, u16),
+    (bytes, from, to): (&[u8], usize, usize),
+    name: &mut Vec<u8>,
+    values: &mut Values,
+) {
+    let data = bytes.get(from..to).unwrap_or(&[]);
+    let address = match kind {
+        kind::A => <[u8; 4]>::try_from(data).ok().map(IpAddr::from),
+        kind::AAAA => <[u8; 16]>::try_from(data).ok().map(IpAddr::from),
+        _ => None,
+    };
+    let name_at = match kind {
+        kind::NS | kind::CNAME | kind::SOA | kind::PTR => Some(from),
+        // Behind a preference.
+        kind::MX => Some(from + 2),
+        _ => None,
+    };
+    name.clear();
+    if let Some(address) = address {
+        name.extend_from_slice(address.to_string().as_bytes());
+    } else if name_at.is_some_and(|at| read_name(bytes, at, name).is_none()) {
+        name.clear();
+    }
+    let mut rest = if kind == kind::TXT { data } else { &[] };
+    while let Some((&length, behind)) = rest.split_first() {
+        let (text, behind) = behind.split_at(behind.len().min(length.into()));
+        rest = behind;
+        if rest.is_empty() {
+            name.extend_from_slice(text);
+        } else {
+            values.put(field, text);
+        }
+    }
+    values.put(field, name);
+}
+
+/// Types of records (RFC 1035 section 3.2.2, RFC 3596).
+mod kind {
+    pub(super) const A: u16 = 1;
+    pub(super) const NS: u16 = 2;
+    pub(super) const CNAME: u16 = 5;
+    pub(super) const SOA: u16 = 6;
+    pub(super) const PTR: u16 = 12;
+    pub(super) const MX: u16 = 15;
+    pub(super) const TXT: u16 = 16;
+    pub(super) const AAAA: u16 = 28;
 }
 
 /// Reads the name at `at` and returns the offset behind it.

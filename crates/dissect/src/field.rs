@@ -132,6 +132,13 @@ named! {
         DnsQuery "dns.query";
         /// Name of an answer's owner; one value for each record.
         DnsAnswerName "dns.answer.name";
+        /// Data of the answer before as text, empty where its type is not known here; of a `TXT` record one value
+        /// for each string.
+        DnsAnswerData "dns.answer.rdata";
+        /// Name of an authority's owner; one value for each record.
+        DnsAuthorityName "dns.authority.name";
+        /// Data of the authority before, as that of an answer.
+        DnsAuthorityData "dns.authority.rdata";
         /// Random of a hello, 32 bytes.
         TlsRandom "tls.random";
         /// First four bytes of a hello's random.
@@ -205,6 +212,18 @@ named! {
         DnsIsResponse "dns.response";
         /// DNS: identification.
         DnsId "dns.id";
+        /// DNS: the flags of a header, 16 bits.
+        DnsFlags "dns.flags";
+        /// Type of a DNS answer; one value for each record.
+        DnsAnswerType "dns.answer.rrtype";
+        /// Time to live of a DNS answer, in seconds; one value for each record.
+        DnsAnswerTtl "dns.answer.ttl";
+        /// Type of a DNS authority; one value for each record.
+        DnsAuthorityType "dns.authority.rrtype";
+        /// Time to live of a DNS authority, in seconds; one value for each record.
+        DnsAuthorityTtl "dns.authority.ttl";
+        /// HTTP: bytes of the body as sent, without chunk lines.
+        HttpBodyLength "http.body_length";
         /// TLS version that was agreed on, or offered: 0x0303 is TLS 1.2.
         TlsVersion "tls.version";
         /// Start of the first certificate's validity, in seconds of Unix time.

@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 use weir_functions::ids::{Ids, Settings};
 use weir_io::capture::{OwnedRecord, ResegmentOptions, resegment};
 use weir_nf::host::{FlowOptions, OnMalformed, Stage, Timeouts};
-use weir_nf::packet::{LinkType, Side, Time};
+
 use weir_runtime::harness::Harness;
 
 /// Alerts per signature.
@@ -394,39 +394,6 @@ fn emerging_threats_alerts_do_not_depend_on_segments() {
     }
 }
 
-/// Sends all packets through two engines; every tenth packet all flows move from one to the other.
-fn run_moving(stage: &Stage, packets: &[OwnedRecord]) -> Vec<serde_json::Value> {
-    let mut here = Harness::of_stage(stage);
-    let mut there = Harness::of_stage(stage);
-    let mut lines = Vec::new();
-    for packets in packets.chunks(10) {
-        for packet in packets {
-            here.set_time(Time(packet.time_ns));
-            here.queue_link(Side::Inside, LinkType::from_dlt(packet.dlt), &packet.data);
-        }
-        here.flush();
-        lines.extend(here.events());
-        for record in 0..here.runtime().flow_records() {
-            let Some(flow) = here.runtime().open_flow(record) else {
-                continue;
-            };
-            let bytes = here.runtime().export(&flow.key).expect("the flow is there");
-            assert!(here.runtime().forget(&flow.key));
-            there
-                .runtime()
-                .install(&bytes)
-                .unwrap_or_else(|error| panic!("{error}"));
-        }
-        std::mem::swap(&mut here, &mut there);
-    }
-    here.finish();
-    there.finish();
-    lines.extend(here.events());
-    lines.extend(there.events());
-    let value = |line: String| serde_json::from_str(&line).unwrap();
-    lines.into_iter().map(value).collect()
-}
-
 #[test]
 fn emerging_threats_alerts_do_not_depend_on_moves() {
     let Some(mut subset) = Subset::load() else {
@@ -437,7 +404,9 @@ fn emerging_threats_alerts_do_not_depend_on_moves() {
     subset
         .captures
         .retain(|(name, _)| expected.keys().any(|(other, _)| other == name));
-    subset.judge("moved", |packets| run_moving(&subset.stage, packets));
+    subset.judge("moved", |packets| {
+        support::run_moving(&subset.stage, packets)
+    });
 }
 
 /// Numbers of the rules that are not left out.

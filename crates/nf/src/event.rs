@@ -166,6 +166,7 @@ impl EventLog {
             muted,
             cause,
             depth: 1,
+            arrays: 0,
             first: true,
             time,
             log: self,
@@ -198,6 +199,8 @@ pub struct Event<'a> {
     full: bool,
     first: bool,
     depth: u8,
+    /// The open arrays: bit n stands for depth n.
+    arrays: u32,
     /// Place in the burst of the packet that caused it.
     cause: u8,
     time: Time,
@@ -280,10 +283,14 @@ impl Event<'_> {
         }
     }
 
-    fn name(&mut self, name: &str) {
+    fn comma(&mut self) {
         if !core::mem::take(&mut self.first) {
             self.raw(b",");
         }
+    }
+
+    fn name(&mut self, name: &str) {
+        self.comma();
         self.quoted(name);
         self.raw(b":");
     }
@@ -362,22 +369,59 @@ impl Event<'_> {
     /// Opens an object; [`Event::end`] closes it.
     pub fn object(&mut self, name: &str) -> &mut Self {
         self.name(name);
+        self.open(b"{", false)
+    }
+
+    /// Opens an array; [`Event::end`] closes it.
+    pub fn array(&mut self, name: &str) -> &mut Self {
+        self.name(name);
+        self.open(b"[", true)
+    }
+
+    /// Opens an object that is an element of the array at hand; [`Event::end`] closes it.
+    pub fn element(&mut self) -> &mut Self {
+        self.comma();
+        self.open(b"{", false)
+    }
+
+    /// Adds a text to the array at hand, of bytes as in [`Event::bytes`].
+    pub fn item(&mut self, value: &[u8]) -> &mut Self {
+        self.comma();
+        self.raw(b"\"");
+        self.escaped(value);
+        self.raw(b"\"");
+        self
+    }
+
+    fn open(&mut self, bracket: &[u8], is_array: bool) -> &mut Self {
+        debug_assert!(self.depth < 31, "events are flat");
         self.depth += 1;
-        self.raw(b"{");
+        self.arrays |= u32::from(is_array) << self.depth;
+        self.raw(bracket);
         self.first = true;
         self
     }
 
-    /// Closes the innermost object.
+    /// Closes the innermost object or array.
     pub fn end(&mut self) -> &mut Self {
         if self.depth > 1 {
+            let bracket = self.bracket();
+            self.arrays &= !(1 << self.depth);
             self.depth -= 1;
             if !self.full {
-                self.log.text.push(b'}');
+                self.log.text.push(bracket);
             }
             self.first = false;
         }
         self
+    }
+
+    /// The bracket that closes what is open.
+    fn bracket(&self) -> u8 {
+        match self.arrays >> self.depth & 1 {
+            0 => b'}',
+            _ => b']',
+        }
     }
 
     /// Adds `src_ip`, `src_port`, `dest_ip`, `dest_port`, `proto` of a packet
@@ -425,8 +469,10 @@ impl Drop for Event<'_> {
     fn drop(&mut self) {
         if !self.full {
             // `raw` left room for these.
-            for _ in 0..self.depth {
-                self.log.text.push(b'}');
+            while self.depth > 0 {
+                let bracket = self.bracket();
+                self.log.text.push(bracket);
+                self.depth -= 1;
             }
             self.log.text.push(b'\n');
             let end = self.log.text.len();
@@ -469,12 +515,23 @@ mod tests {
             .object("http")
             .bytes("url", b"/a\"b\\\n\x00\xff\xc3\xa9")
             .number("status", 200)
+            .array("parts")
+            .item(b"a\"")
+            .element()
+            .number("n", 1)
             .end()
-            .flag("done", true);
+            .element()
+            .end()
+            .end()
+            .end()
+            .flag("done", true)
+            .array("open")
+            .element();
         assert_eq!(
             core::str::from_utf8(log.lines()).unwrap(),
             "{\"timestamp\":\"1970-01-01T00:00:01.000000+0000\",\"flow_id\":7,\"pcap_cnt\":3,\
-             \"event_type\":\"http\",\"http\":{\"url\":\"/a\\\"b\\\\\\n\\u0000\\u00ffé\",\"status\":200},\"done\":true}\n"
+             \"event_type\":\"http\",\"http\":{\"url\":\"/a\\\"b\\\\\\n\\u0000\\u00ffé\",\"status\":200,\
+             \"parts\":[\"a\\\"\",{\"n\":1},{}]},\"done\":true,\"open\":[{}]}\n"
         );
     }
 

@@ -65,6 +65,12 @@ impl AppProtocols {
         AppProtocols(self.0 | 1 << protocol as u8)
     }
 
+    /// The protocols of both sets.
+    #[must_use]
+    pub const fn and(self, other: AppProtocols) -> AppProtocols {
+        AppProtocols(self.0 | other.0)
+    }
+
     /// True if the protocol is in the set.
     pub const fn contains(self, protocol: AppProtocol) -> bool {
         self.0 >> protocol as u8 & 1 == 1

@@ -55,6 +55,11 @@ macro_rules! events {
                 $set(self.0 | other.0)
             }
 
+            /// The events in the set.
+            pub fn iter(self) -> impl Iterator<Item = $event> {
+                $event::ALL.iter().copied().filter(move |event| self.contains(*event))
+            }
+
             /// True if the event is in the set.
             pub const fn contains(self, event: $event) -> bool {
                 self.0 >> event as u8 & 1 == 1

@@ -7,7 +7,7 @@ use super::fields::{codings, put_request, put_response};
 use super::head::{Body, RequestHead, ResponseHead};
 use super::message::{HeadAt, MessageState, Step, cut_tail};
 use crate::coding::{Codings, Decoder, Outcome, SURE};
-use crate::field::{Field, Notice, Protocol};
+use crate::field::{Field, Notice, Number, Protocol};
 use crate::limits::Limits;
 use crate::snapshot::{Reader, SnapshotError, put_bytes, put_u8, put_u32};
 use crate::values::{Phase, Sink, Value};
@@ -57,6 +57,8 @@ struct Side {
     body: Vec<u8>,
     codings: Codings,
     flags: u8,
+    /// Bytes of the body as sent.
+    length: u32,
     /// Bytes of the body that were handed out.
     handed: u32,
     /// Compressed bytes at which the body is decompressed next.
@@ -326,7 +328,8 @@ impl Side {
         self.coded = Vec::new();
         self.body = Vec::new();
         self.codings = Codings::default();
-        (self.flags, self.handed, self.decode_at) = (0, 0, FIRST_DECODE as u32);
+        (self.flags, self.length, self.handed) = (0, 0, 0);
+        self.decode_at = FIRST_DECODE as u32;
     }
 
     fn put_head(&self, means: &mut Means<'_, '_, '_>) {
@@ -339,6 +342,7 @@ impl Side {
         } else {
             put_request(&self.head, values);
         }
+        values.number(Number::HttpBodyLength, self.length);
         for (bit, notice) in [
             (flag::FULL, Notice::HttpBodyLimit),
             (flag::GAP, Notice::HttpBodyGap),
@@ -351,6 +355,7 @@ impl Side {
     }
 
     fn add_body(&mut self, bytes: &[u8], limit: usize) {
+        self.length = self.length.saturating_add(bytes.len() as u32);
         if self.flags & (flag::FULL | flag::GAP) != 0 || self.flags & flag::OPEN == 0 {
             return;
         }
@@ -431,6 +436,7 @@ impl Side {
         out.extend_from_slice(self.message.as_bytes());
         put_u8(out, self.flags);
         put_u8(out, self.codings.to_byte());
+        put_u32(out, self.length);
         put_u32(out, self.handed);
         put_u32(out, self.decode_at);
         put_bytes(out, &self.store);
@@ -455,6 +461,7 @@ impl Side {
             message: MessageState::read_from_bytes(message).map_err(|_| bad)?,
             flags: reader.u8()?,
             codings: Codings::from_byte(reader.u8()?).ok_or(bad)?,
+            length: reader.u32()?,
             handed: reader.u32()?,
             decode_at: reader.u32()?,
             store: reader.bytes(limits.head.max(Limits::GARBAGE))?,

@@ -36,6 +36,10 @@ weir_nf::labels! {
         PcreCut = "pcre_cut": Counter<Times>,
         /// Changed buffers that rules did not see: a message had more than 1 MiB of them.
         ChangesCut = "changes_cut": Counter<Times>,
+        /// Records of transactions, files and anomalies.
+        Records = "records": Counter<Times>,
+        /// Requests that were forgotten before their responses came: more than 32, or no memory for them.
+        RecordsLost = "records_lost": Counter<Times>,
         /// Flowbits and flowints that a flow had no room for: 32 and 8 at a time.
         FlowVarsLost = "flow_vars_lost": Counter<Times>,
     }

@@ -2,13 +2,14 @@
 
 use weir_nf::WorkSpace;
 use weir_nf::prelude::*;
-use weir_signatures::FlowVars;
+use weir_signatures::{AppProtocols, FlowVars};
 
 use super::counts::{Count, Reason};
 use super::inspect::Inspection;
 use super::messages::buffers;
 use super::parser::MOST_BYTES as PARSER_BYTES;
-use super::report::{Space, tell};
+use super::records::RecordKind;
+use super::report::{About, Space, tell};
 use super::seen::Seen;
 use super::settings::BUFFER_BYTES;
 use super::view::packet_view;
@@ -50,6 +51,9 @@ cut into segments, and the number of alerts does not depend on it. Of bytes that
 copy counts. Rules look at packets where they ask for it (dsize, flags, tcp-pkt, ...) and where a \
 connection's handshake was not seen, unless `midstream` is set. Bytes are inspected when they arrive, \
 before they leave: there is no inline mode to choose.\n\n\
+`records` writes a line per transaction of HTTP, DNS, TLS, SSH, SMTP and FTP, per file and per anomaly, with \
+the fields of Suricata's EVE and from the same parsers, with rules or without; alerts show the transaction that \
+they are about.\n\n\
 Thresholds (`threshold`, `detection_filter`, `threshold-files`) count the alerts of a whole run, whichever runtimes \
 find them, where events are written; a rule whose threshold waits for other matches (all but `type limit`) drops nothing.\n\n\
 Limits: a datagram's fragments are inspected one by one; checksums are not verified; a `pass` rule passes the packet at hand, not the flow; `reject` \
@@ -58,7 +62,7 @@ sends no reset.",
         reads: Parts::NETWORK.and(Parts::TRANSPORT).and(Parts::PAYLOAD),
         drops: Reason::TABLE,
         counters: Count::TABLE,
-        buffers: 5,
+        buffers: 6,
         buffer_bytes: BUFFER_BYTES,
         events: true,
         cycles: 2_700,
@@ -68,12 +72,20 @@ sends no reset.",
     fn new(settings: Settings, set_up: &mut SetUp<'_>) -> Result<Ids, SettingsError> {
         let limits = settings.limits()?;
         let (rules, catalogue) = settings.compile(set_up)?;
+        let recording = settings.recording();
+        let recorded = recording.protocols();
+        let has_anomalies = recording.has(RecordKind::Anomaly);
         Ok(Ids {
-            streams: rules.needs_streams() || rules.needs_messages() || rules.needs_application(),
-            decodes: rules.needs_decode_events(),
-            watches: rules.needs_stream_events(),
+            streams: rules.needs_streams()
+                || rules.needs_messages()
+                || rules.needs_application()
+                || recorded != AppProtocols::NONE,
+            decodes: rules.needs_decode_events() || has_anomalies,
+            watches: rules.needs_stream_events() || has_anomalies,
             asks: rules.needs_application(),
             messages: rules.message_protocols(),
+            parsed: rules.message_protocols().and(recorded),
+            recording,
             buffers: buffers(),
             rules,
             catalogue,
@@ -111,11 +123,20 @@ sends no reset.",
         };
         view.events = self.decode_events(packet, &mut Seen::default());
         let blocked = cx.with_work_space::<Space, _>(|space, cx| {
+            space.records.packet(&self.recording, &view);
             let (rules, found) = (&mut space.rules, &mut space.found);
             let mut bits = FlowVars::default();
             self.rules
                 .inspect_packet(&view, &mut bits, rules, &mut |alert| found.note(alert));
-            tell(&self.catalogue, &view.flow, None, &mut space.found, cx)
+            let about = About {
+                flow: &view.flow,
+                id: None,
+                recording: &self.recording,
+                under_way: None,
+                payload: view.payload,
+                frame: packet.bytes(),
+            };
+            tell(&self.catalogue, &about, space, cx)
         });
         match blocked {
             Some(true) => Verdict::Drop(Reason::Rule.into()),

@@ -8,7 +8,8 @@ use weir_signatures::{Alert, Application, FlowContext, PacketView, StreamBytes, 
 use super::Ids;
 use super::counts::Count;
 use super::parser::Input;
-use super::report::{Space, tell};
+use super::records::AlertField;
+use super::report::{About, Space, tell};
 use super::state::{IdsState, SideState};
 use super::view::{flow_of_key, packet_view, turned};
 use crate::stream::{Pending, Segment, Step};
@@ -16,6 +17,8 @@ use crate::stream::{Pending, Segment, Step};
 /// First of the side buffers that hold windows; those before hold bytes that
 /// wait for earlier ones.
 pub(super) const WINDOWS: usize = 2;
+/// Most bytes of a payload in an alert, as Suricata's `payload-buffer-size`.
+const MOST_SHOWN: usize = 4096;
 
 /// One packet (or the end) of one flow on its way through the rules.
 pub(super) struct Inspection<'i, 'f, 'c> {
@@ -23,6 +26,9 @@ pub(super) struct Inspection<'i, 'f, 'c> {
     pub(super) flow: &'i mut Flow<'f, Ids>,
     pub(super) cx: &'i mut Context<'c>,
     pub(super) space: &'i mut Space,
+    /// The packet's payload and frame; nothing at the end of a flow.
+    payload: &'i [u8],
+    frame: &'i [u8],
     /// Bytes that come now are not inspected before the handshake is complete.
     defer: bool,
     blocked: bool,
@@ -40,6 +46,8 @@ impl<'i, 'f, 'c> Inspection<'i, 'f, 'c> {
             flow,
             cx,
             space,
+            payload: &[],
+            frame: &[],
             defer: false,
             blocked: false,
         }
@@ -47,7 +55,7 @@ impl<'i, 'f, 'c> Inspection<'i, 'f, 'c> {
 
     /// Inspects a packet; true where the flow is to be blocked.
     #[inline]
-    pub(super) fn packet(mut self, packet: &Packet<'_>) -> bool {
+    pub(super) fn packet(mut self, packet: &'i Packet<'_>) -> bool {
         let info = self.flow.info;
         let side = usize::from(!info.to_server());
         let ports = || {
@@ -57,11 +65,13 @@ impl<'i, 'f, 'c> Inspection<'i, 'f, 'c> {
         let Some(mut view) = packet_view(packet, ports) else {
             return false;
         };
+        (self.payload, self.frame) = (view.payload, packet.bytes());
         let segment = view.tcp.and_then(|_| Segment::of(packet));
         let before = self.flow.state.progress;
         let mut progress = before;
         if self.ids.decodes || self.ids.watches {
             self.odd(side, packet, &mut view);
+            self.space.records.packet(&self.ids.recording, &view);
         }
         view.first_in_direction = progress.packet(side);
         if let Some(segment) = &segment {
@@ -159,6 +169,10 @@ impl<'i, 'f, 'c> Inspection<'i, 'f, 'c> {
             self.finish(side, &about);
             self.messages(side, &about, Input::End);
         }
+        let client = info.client_direction();
+        let about = flow_of_key(info.key(), client, true, self.flow.state.progress);
+        self.end_records();
+        self.tell(&about);
     }
 
     /// Tries the rules on the packet alone; those on application protocols only where the others have seen it
@@ -215,10 +229,39 @@ impl<'i, 'f, 'c> Inspection<'i, 'f, 'c> {
         self.tell(about);
     }
 
-    pub(super) fn tell(&mut self, about: &FlowContext) {
-        let id = Some(self.flow.info.id());
-        let found = &mut self.space.found;
-        if tell(&self.ids.catalogue, about, id, found, self.cx) {
+    /// Writes what was found.
+    pub(super) fn tell(&mut self, flow: &FlowContext) {
+        if self.space.found.is_empty() && self.space.records.is_empty() {
+            return;
+        }
+        let recording = &self.ids.recording;
+        let shows = |field| recording.shows(field) && !self.space.found.is_empty();
+        let under_way = match shows(AlertField::App) {
+            true => self.under_way(),
+            false => None,
+        };
+        // A copy: the window can't be read while an event is written.
+        let mut payload = Vec::new();
+        if shows(AlertField::Payload) || shows(AlertField::PayloadPrintable) {
+            let side = usize::from(!flow.to_server);
+            let window = self.flow.buffered(WINDOWS + side, self.cx);
+            let bytes = if window.is_empty() {
+                self.payload
+            } else {
+                window
+            };
+            let from = bytes.len().saturating_sub(MOST_SHOWN);
+            payload.extend_from_slice(bytes.get(from..).unwrap_or(bytes));
+        }
+        let about = About {
+            flow,
+            id: Some(self.flow.info.id()),
+            recording,
+            under_way,
+            payload: &payload,
+            frame: self.frame,
+        };
+        if tell(&self.ids.catalogue, &about, self.space, self.cx) {
             self.blocked = true;
         }
     }
@@ -340,7 +383,9 @@ impl<'i, 'f, 'c> Inspection<'i, 'f, 'c> {
         }
         *deferred = 0;
         self.match_stream(side, bytes, fresh, kept, about, view);
+        // Alerts of the stream are told behind the messages, whose fields they show.
         self.parse(side, about, bytes, fresh);
+        self.tell(about);
         self.shorten(side);
         view.is_some()
     }
@@ -392,7 +437,6 @@ impl<'i, 'f, 'c> Inspection<'i, 'f, 'c> {
         if !kept {
             self.cx.count(Count::NoWindow, 1);
         }
-        self.tell(about);
     }
 
     /// Gives the parser the last `fresh` bytes of a window, of which `bytes` are the last.

@@ -1,6 +1,6 @@
 //! Messages of application protocols, and the rules that look into them.
 
-use weir_dissect::{Dissector, Message};
+use weir_dissect::{Dissector, Message, Protocol};
 use weir_nf::prelude::*;
 use weir_signatures::{
     Alert, AppEvent, AppEvents, AppNumber, AppProtocol, AppProtocols, Application, Bytes,
@@ -11,11 +11,14 @@ use super::Ids;
 use super::counts::Count;
 use super::inspect::{Inspection, WINDOWS};
 use super::parser::{Head, Input, Live, append, give, snapshot};
+use super::records::{self, AlertField, Pending, Transactions};
 use super::report::Found;
 use super::view::turned;
 
 /// The side buffer of the parser.
 const PARSER: usize = 4;
+/// The side buffer of what waits for records.
+const WAITING: usize = 5;
 
 /// All protocols that parsers know.
 pub(super) fn protocols() -> AppProtocols {
@@ -24,14 +27,25 @@ pub(super) fn protocols() -> AppProtocols {
         .fold(AppProtocols::NONE, AppProtocols::with)
 }
 
-fn protocol(of: weir_dissect::Protocol) -> AppProtocol {
+fn protocol(of: Protocol) -> AppProtocol {
     match of {
-        weir_dissect::Protocol::Http => AppProtocol::Http,
-        weir_dissect::Protocol::Dns => AppProtocol::Dns,
-        weir_dissect::Protocol::Tls => AppProtocol::Tls,
-        weir_dissect::Protocol::Ssh => AppProtocol::Ssh,
-        weir_dissect::Protocol::Smtp => AppProtocol::Smtp,
-        weir_dissect::Protocol::Ftp => AppProtocol::Ftp,
+        Protocol::Http => AppProtocol::Http,
+        Protocol::Dns => AppProtocol::Dns,
+        Protocol::Tls => AppProtocol::Tls,
+        Protocol::Ssh => AppProtocol::Ssh,
+        Protocol::Smtp => AppProtocol::Smtp,
+        Protocol::Ftp => AppProtocol::Ftp,
+    }
+}
+
+fn dissected(protocol: AppProtocol) -> Protocol {
+    match protocol {
+        AppProtocol::Http => Protocol::Http,
+        AppProtocol::Dns => Protocol::Dns,
+        AppProtocol::Tls => Protocol::Tls,
+        AppProtocol::Ssh => Protocol::Ssh,
+        AppProtocol::Smtp => Protocol::Smtp,
+        AppProtocol::Ftp => Protocol::Ftp,
     }
 }
 
@@ -73,11 +87,13 @@ impl Around<'_> {
         bits: &mut FlowVars,
         rules: &mut Scratch,
         found: &mut Found,
+        transactions: &mut Transactions<'_>,
     ) {
         let known = protocol(message.protocol);
         if !self.ids.messages.contains(known) {
             return;
         }
+        let before = found.len();
         let phase = match message.phase {
             weir_dissect::Phase::Head => Phase::Head,
             weir_dissect::Phase::Body => Phase::Body,
@@ -113,6 +129,9 @@ impl Around<'_> {
         self.ids
             .rules
             .inspect_transaction(&flow, &transaction, state, bits, rules, &mut note);
+        if found.len() > before && self.ids.recording.shows(AlertField::App) {
+            found.attach(before, transactions.of(message));
+        }
     }
 }
 
@@ -163,17 +182,30 @@ impl Inspection<'_, '_, '_> {
         let mut bits = self.flow.state.bits;
         let token = head.token;
         let (rules, found) = (&mut self.space.rules, &mut self.space.found);
+        let waiting = self.flow.buffered(WAITING, self.cx);
+        let records = &mut self.space.records;
+        let mut transactions = Transactions::new(&self.ids.recording, waiting, records);
         let mut take = |message: &Message<'_>| {
-            around.inspect(message, &mut head, &mut bits, rules, found);
+            around.inspect(
+                message,
+                &mut head,
+                &mut bits,
+                rules,
+                found,
+                &mut transactions,
+            );
+            transactions.take(message);
         };
         let (means, given) = (&mut self.space.parsers.means, (about.to_server, input));
         head.token = give(&mut parser, given, token, means, &mut take);
+        let pending = transactions.pending;
+        self.keep_waiting(&pending);
         if bits != self.flow.state.bits {
             self.flow.state.bits = bits;
         }
         let decided = self.decide(&parser);
-        self.tell(about);
         self.keep(about.to_server, input, head, parser);
+        self.tell(about);
         if decided && self.ids.asks {
             self.look_again(side, about);
             self.look_again(1 - side, &turned(about));
@@ -200,8 +232,9 @@ impl Inspection<'_, '_, '_> {
     /// Writes the parser into its side buffer, and keeps it alive.
     fn keep(&mut self, to_server: bool, input: Input<'_>, head: Head, parser: Dissector) {
         let known = parser.protocol().map(protocol);
-        let unwanted = known.is_some_and(|known| !self.ids.messages.contains(known));
+        let unwanted = known.is_some_and(|known| !self.ids.parsed.contains(known));
         if parser.is_over() || unwanted {
+            self.end_records();
             return self.stop_parsing(false);
         }
         let id = self.flow.info.id();
@@ -225,6 +258,49 @@ impl Inspection<'_, '_, '_> {
                 parser,
             });
         }
+    }
+
+    /// Writes what waits for records into its side buffer.
+    fn keep_waiting(&mut self, pending: &Pending) {
+        if !pending.is_changed() {
+            return;
+        }
+        let saved = &mut self.space.parsers.saved;
+        saved.clear();
+        pending.write(saved);
+        let kept = match self.flow.buffer(WAITING, self.cx) {
+            Some(mut buffer) => {
+                buffer.clear();
+                buffer.extend(saved).is_ok()
+            }
+            None => false,
+        };
+        self.space.records.lost += u64::from(!kept);
+    }
+
+    /// What waits for records is told as it is: nothing more will come.
+    pub(super) fn end_records(&mut self) {
+        let Application::Known(known) = self.flow.state.progress.application() else {
+            return;
+        };
+        let waiting = self.flow.buffered(WAITING, self.cx);
+        if self.ids.recording.is_off() || waiting.is_empty() {
+            return;
+        }
+        let records = &mut self.space.records;
+        let mut transactions = Transactions::new(&self.ids.recording, waiting, records);
+        transactions.end(dissected(known));
+        let pending = transactions.pending;
+        self.keep_waiting(&pending);
+    }
+
+    /// The transaction under way, for alerts that are about no message.
+    pub(super) fn under_way(&self) -> Option<records::Transaction> {
+        let bytes = self.flow.buffered(WAITING, self.cx);
+        let Application::Known(known) = self.flow.state.progress.application() else {
+            return None;
+        };
+        (!bytes.is_empty()).then(|| records::under_way(&Pending::read(bytes), dissected(known)))
     }
 
     /// Nothing more of this flow is parsed.

@@ -9,6 +9,9 @@ mod lists;
 mod loading;
 mod messages;
 mod parser;
+mod records;
+#[cfg(test)]
+mod records_tests;
 mod report;
 mod seen;
 mod settings;
@@ -27,10 +30,12 @@ pub use collect::Replaced;
 pub use weir_signatures::{Applied, ListKind};
 
 pub use loading::{File, Loaded, Loading, Reason, Refused};
+pub use records::{AlertField, FileHash, RecordKind};
 pub use settings::{Act, OnUnsupported, Settings, parse_options, variables};
 pub use state::{IdsState, Progress, SideState};
 
 use crate::stream::Limits;
+use records::Recording;
 use report::Catalogue;
 use seen::Seen;
 
@@ -47,6 +52,9 @@ pub struct Ids {
     midstream: bool,
     /// Protocols at whose messages a rule looks.
     messages: AppProtocols,
+    /// Those, and the ones that records are of.
+    parsed: AppProtocols,
+    recording: Recording,
     /// A rule asks what flows speak.
     asks: bool,
     /// A rule asks for events of packets.
@@ -58,10 +66,10 @@ pub struct Ids {
 }
 
 impl Ids {
-    /// True where a rule looks at messages, or asks what flows speak.
+    /// True where a rule or a record looks at messages, or a rule asks what flows speak.
     #[inline]
     fn parses(&self) -> bool {
-        self.asks || self.messages != AppProtocols::NONE
+        self.asks || self.parsed != AppProtocols::NONE
     }
 
     /// Anomalies of a packet's headers; none where no rule names any.
@@ -77,6 +85,6 @@ impl Ids {
     /// True where datagrams are parsed: they are DNS or unknown.
     #[inline]
     fn parses_datagrams(&self) -> bool {
-        self.asks || self.messages.contains(AppProtocol::Dns)
+        self.asks || self.parsed.contains(AppProtocol::Dns)
     }
 }

@@ -4,8 +4,11 @@ use core::fmt;
 use std::collections::BTreeMap;
 use std::net::IpAddr;
 
+use base64::display::Base64Display;
+use base64::engine::general_purpose::STANDARD;
+
 use weir_nf::prelude::*;
-use weir_nf::{EventLimit, LimitKind};
+use weir_nf::{Event, EventLimit, LimitKind};
 use weir_signatures::{
     Alert, Classifications, DEFAULT_PRIORITY, FlowContext, Rule, Scratch, ScratchCounters,
     Suppression, Threshold, ThresholdKind, ThresholdLists, Track, view,
@@ -13,6 +16,8 @@ use weir_signatures::{
 
 use super::counts::Count;
 use super::parser::Parsers;
+use super::records::{self, AlertField, Record, Recording, Records, Transaction, write_object};
+use super::view::turned;
 
 /// Most alerts of one inspection; more are counted and not told.
 const MOST: usize = 256;
@@ -25,6 +30,7 @@ pub(super) struct Space {
     pub(super) piece: Vec<u8>,
     pub(super) counted: ScratchCounters,
     pub(super) parsers: Parsers,
+    pub(super) records: Records,
 }
 
 impl Space {
@@ -33,18 +39,24 @@ impl Space {
             rules: Scratch::new(rules),
             found: Found {
                 alerts: Vec::with_capacity(MOST),
+                objects: Vec::new(),
                 lost: 0,
             },
             piece: Vec::with_capacity(piece),
             counted: ScratchCounters::default(),
             parsers: Parsers::new(parses),
+            records: Records::default(),
         }
     }
 }
 
 /// The alerts of one inspection.
 pub(super) struct Found {
+    /// Generator and number of each rule.
     alerts: Vec<(u32, u32)>,
+    /// The transactions that alerts are about, each with the alerts before it that have none yet: the first and
+    /// the number behind the last.
+    objects: Vec<(usize, usize, Transaction)>,
     lost: u64,
 }
 
@@ -59,8 +71,24 @@ impl Found {
         }
     }
 
-    fn is_empty(&self) -> bool {
+    pub(super) fn len(&self) -> usize {
+        self.alerts.len()
+    }
+
+    pub(super) fn is_empty(&self) -> bool {
         self.alerts.is_empty()
+    }
+
+    /// The alerts from number `from` on are about this transaction.
+    pub(super) fn attach(&mut self, from: usize, to: Transaction) {
+        self.objects.push((from, self.alerts.len(), to));
+    }
+
+    /// The transaction that an alert is about.
+    fn object(&self, alert: usize) -> Option<&Transaction> {
+        let mut objects = self.objects.iter();
+        let object = objects.find(|(from, to, _)| (*from..*to).contains(&alert));
+        object.map(|(_, _, transaction)| transaction)
     }
 }
 
@@ -75,6 +103,8 @@ struct Shown {
     blocks: bool,
     threshold: Option<Threshold>,
     suppressed: Vec<Suppression>,
+    /// Keys of `metadata` and their values, in the order of their first values.
+    metadata: Vec<(String, Vec<String>)>,
 }
 
 /// The rules by (gid, sid).
@@ -109,6 +139,7 @@ impl Catalogue {
                 blocks: blocks(rule) && !threshold.is_some_and(|t| t.awaits_others()),
                 threshold,
                 suppressed: thresholds.suppressions(rule.gid, rule.sid),
+                metadata: metadata(&rule.metadata),
             }
         };
         Catalogue(rules.map(|r| ((r.gid, r.sid), shown(r))).collect())
@@ -178,11 +209,47 @@ fn event_limit(threshold: &Threshold) -> EventLimit {
     }
 }
 
-/// Records the alerts that were found and gives whether one of them blocks.
+/// `metadata` by key; a word without a value has an empty one.
+fn metadata(entries: &[String]) -> Vec<(String, Vec<String>)> {
+    let mut keys: Vec<(String, Vec<String>)> = Vec::new();
+    for entry in entries {
+        let (key, value) = entry.split_once(' ').unwrap_or((entry, ""));
+        let value = value.trim().to_owned();
+        match keys.iter_mut().find(|(known, _)| known == key) {
+            Some((_, values)) => values.push(value),
+            None => keys.push((key.to_owned(), vec![value])),
+        }
+    }
+    keys
+}
+
+/// What alerts and records are about.
+pub(super) struct About<'a> {
+    pub(super) flow: &'a FlowContext,
+    /// The flow's number.
+    pub(super) id: Option<u64>,
+    pub(super) recording: &'a Recording,
+    /// The transaction under way in the flow, for alerts that are not about a message.
+    pub(super) under_way: Option<Transaction>,
+    pub(super) payload: &'a [u8],
+    pub(super) frame: &'a [u8],
+}
+
+/// Records the alerts that were found, and what the flow has said; gives whether an alert blocks.
 pub(super) fn tell(
     catalogue: &Catalogue,
-    flow: &FlowContext,
-    id: Option<u64>,
+    about: &About<'_>,
+    space: &mut Space,
+    cx: &mut Context<'_>,
+) -> bool {
+    let blocked = tell_alerts(catalogue, about, &mut space.found, cx);
+    tell_records(about, &mut space.records, cx);
+    blocked
+}
+
+fn tell_alerts(
+    catalogue: &Catalogue,
+    about: &About<'_>,
     found: &mut Found,
     cx: &mut Context<'_>,
 ) -> bool {
@@ -193,60 +260,135 @@ pub(super) fn tell(
     let lost = core::mem::take(&mut found.lost);
     cx.count(Count::AlertsLost, lost);
     cx.count(Count::Alerts, found.alerts.len() as u64 + lost);
-    for (gid, sid) in found.alerts.drain(..) {
-        let Some(rule) = catalogue.0.get(&(gid, sid)) else {
+    for (number, key) in found.alerts.iter().enumerate() {
+        let Some(rule) = catalogue.0.get(key) else {
             continue;
         };
         blocked |= rule.blocks;
         let mut suppressed = rule.suppressed.iter();
-        if suppressed.any(|one| one.covers(flow.source, flow.destination)) {
+        if suppressed.any(|one| one.covers(about.flow.source, about.flow.destination)) {
             cx.count(Count::Suppressed, 1);
             continue;
         }
-        let mut event = cx.packet_event("alert");
-        if let Some(threshold) = &rule.threshold {
-            let key = Key::of(threshold.track, (gid, sid), flow, id);
-            event.limit(event_limit(threshold), key);
-        }
-        if let Some(id) = id {
-            event.number("flow_id", id);
-        }
-        let ports = matches!(flow.protocol, view::TCP | view::UDP | view::SCTP);
-        event.address("src_ip", flow.source);
-        if ports {
-            event.number("src_port", u64::from(flow.source_port));
-        }
-        event.address("dest_ip", flow.destination);
-        if ports {
-            event.number("dest_port", u64::from(flow.destination_port));
-        }
-        match flow.protocol {
-            view::ICMP => event.text("proto", "ICMP"),
-            view::TCP => event.text("proto", "TCP"),
-            view::UDP => event.text("proto", "UDP"),
-            view::ICMPV6 => event.text("proto", "IPv6-ICMP"),
-            view::SCTP => event.text("proto", "SCTP"),
-            other => event.display("proto", other),
-        };
-        let (direction, action) = (
-            if flow.to_server {
-                "to_server"
-            } else {
-                "to_client"
-            },
-            if rule.blocks { "blocked" } else { "allowed" },
-        );
-        event.text("direction", direction);
-        event
-            .object("alert")
-            .text("action", action)
-            .number("gid", u64::from(gid))
-            .number("signature_id", u64::from(sid))
-            .number("rev", u64::from(rule.rev))
-            .text("signature", &rule.message)
-            .text("category", &rule.category)
-            .number("severity", u64::from(rule.priority))
-            .end();
+        let object = found.object(number).or(about.under_way.as_ref());
+        write_alert(*key, rule, about, object, cx);
     }
+    found.alerts.clear();
+    found.objects.clear();
     blocked
+}
+
+fn write_alert(
+    (gid, sid): (u32, u32),
+    rule: &Shown,
+    about: &About<'_>,
+    object: Option<&Transaction>,
+    cx: &mut Context<'_>,
+) {
+    let (flow, recording) = (about.flow, about.recording);
+    let mut event = cx.packet_event("alert");
+    if let Some(threshold) = &rule.threshold {
+        let key = Key::of(threshold.track, (gid, sid), flow, about.id);
+        event.limit(event_limit(threshold), key);
+    }
+    ends(&mut event, flow, about.id);
+    let direction = match flow.to_server {
+        true => "to_server",
+        false => "to_client",
+    };
+    event.text("direction", direction);
+    event
+        .object("alert")
+        .text("action", if rule.blocks { "blocked" } else { "allowed" })
+        .number("gid", u64::from(gid))
+        .number("signature_id", u64::from(sid))
+        .number("rev", u64::from(rule.rev))
+        .text("signature", &rule.message)
+        .text("category", &rule.category)
+        .number("severity", u64::from(rule.priority));
+    if recording.shows(AlertField::Metadata) && !rule.metadata.is_empty() {
+        event.object("metadata");
+        for (key, values) in &rule.metadata {
+            event.array(key);
+            for value in values {
+                event.item(value.as_bytes());
+            }
+            event.end();
+        }
+        event.end();
+    }
+    event.end();
+    if recording.shows(AlertField::App)
+        && let Some(object) = object
+    {
+        event
+            .number("tx_id", u64::from(object.number()))
+            .text("app_proto", object.protocol.name());
+        write_object(&mut event, object);
+    }
+    let base64 = |bytes| Base64Display::new(bytes, &STANDARD);
+    if recording.shows(AlertField::Payload) {
+        event.display("payload", base64(about.payload));
+    }
+    if recording.shows(AlertField::PayloadPrintable) {
+        let is_shown = |b: u8| (b' '..0x7f).contains(&b) || matches!(b, b'\r' | b'\n' | b'\t');
+        let shown = about
+            .payload
+            .iter()
+            .map(|&b| if is_shown(b) { b } else { b'.' });
+        event.bytes("payload_printable", &shown.collect::<Vec<u8>>());
+    }
+    if recording.shows(AlertField::Packet) {
+        event.display("packet", base64(about.frame));
+    }
+}
+
+/// The flow's number, and both ends as a packet of this direction has them.
+fn ends(event: &mut Event<'_>, flow: &FlowContext, id: Option<u64>) {
+    if let Some(id) = id {
+        event.number("flow_id", id);
+    }
+    let ports = matches!(flow.protocol, view::TCP | view::UDP | view::SCTP);
+    event.address("src_ip", flow.source);
+    if ports {
+        event.number("src_port", u64::from(flow.source_port));
+    }
+    event.address("dest_ip", flow.destination);
+    if ports {
+        event.number("dest_port", u64::from(flow.destination_port));
+    }
+    match flow.protocol {
+        view::ICMP => event.text("proto", "ICMP"),
+        view::TCP => event.text("proto", "TCP"),
+        view::UDP => event.text("proto", "UDP"),
+        view::ICMPV6 => event.text("proto", "IPv6-ICMP"),
+        view::SCTP => event.text("proto", "SCTP"),
+        other => event.display("proto", other),
+    };
+}
+
+fn tell_records(about: &About<'_>, records: &mut Records, cx: &mut Context<'_>) {
+    if records.is_empty() {
+        return;
+    }
+    cx.count(Count::RecordsLost, core::mem::take(&mut records.lost));
+    for record in records.list.drain(..) {
+        // Transactions are those of a client with a server; a file and an anomaly are of their sender.
+        let (kind, to_server) = match &record {
+            Record::Transaction(of) => (of.protocol.name(), true),
+            Record::File { to_server, .. } => ("fileinfo", *to_server),
+            Record::Anomaly { to_server, .. } => ("anomaly", *to_server),
+            Record::Packet { .. } => ("anomaly", about.flow.to_server),
+        };
+        let oriented = match to_server == about.flow.to_server {
+            true => *about.flow,
+            false => turned(about.flow),
+        };
+        cx.count(Count::Records, 1);
+        for line in 0..records::lines(&record) {
+            let mut event = cx.packet_event(kind);
+            ends(&mut event, &oriented, about.id);
+            records::write_record(&mut event, &record, line);
+        }
+    }
 }

@@ -13,6 +13,7 @@ use weir_signatures::{
 use super::collect::Collected;
 use super::lists::{self, Named};
 use super::messages::protocols;
+use super::records::{AlertField, FileHash, RecordKind, Recording};
 use super::report::Catalogue;
 use super::told::told;
 use crate::stream::Limits;
@@ -63,6 +64,12 @@ pub struct Settings {
     pub reorder: u32,
     /// Follow TCP connections whose handshake was not seen.
     pub midstream: bool,
+    /// Records to write beside alerts, as Suricata's `eve-log` types.
+    pub records: Vec<RecordKind>,
+    /// What alerts tell beside their rule.
+    pub alert_fields: Vec<AlertField>,
+    /// Hashes of whole files in `fileinfo` records.
+    pub file_hashes: Vec<FileHash>,
 }
 
 impl Default for Settings {
@@ -82,6 +89,9 @@ impl Default for Settings {
             window: 4096,
             reorder: 64 * 1024,
             midstream: false,
+            records: Vec::new(),
+            alert_fields: vec![AlertField::App, AlertField::Metadata],
+            file_hashes: Vec::new(),
         }
     }
 }
@@ -157,6 +167,11 @@ impl Settings {
         })
     }
 
+    /// Records, and fields of alerts.
+    pub(super) fn recording(&self) -> Recording {
+        Recording::new(&self.records, &self.alert_fields, &self.file_hashes)
+    }
+
     /// The lists that are named.
     fn lists(&self) -> [Named<'_>; 4] {
         [
@@ -188,9 +203,12 @@ impl Settings {
                 reading.read((&path, name), &text, &mut all, set_up)?;
             }
         }
-        if self.rules.trim().is_empty() && self.rule_files.is_empty() {
-            return Err(SettingsError::new("rules", "there are no rules")
-                .help("write rules below `rules: |`, or name files in `rule-files`"));
+        if self.rules.trim().is_empty() && self.rule_files.is_empty() && self.records.is_empty() {
+            return Err(
+                SettingsError::new("rules", "there are no rules and no records").help(
+                    "write rules below `rules: |`, name files in `rule-files`, or give `records`",
+                ),
+            );
         }
         let classifications = match &self.classification_file {
             None => Classifications::standard(),

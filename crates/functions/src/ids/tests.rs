@@ -53,17 +53,18 @@ pub(super) fn sids(harness: &mut Harness) -> Vec<u64> {
 }
 
 /// A connection of one client, by sequence numbers.
-struct Connection {
+pub(super) struct Connection {
+    server: String,
     up: u32,
     down: u32,
 }
 
 impl Connection {
-    fn open(harness: &mut Harness) -> Connection {
+    pub(super) fn open(harness: &mut Harness) -> Connection {
         Connection::open_to(harness, SERVER)
     }
 
-    fn open_to(harness: &mut Harness, server: &str) -> Connection {
+    pub(super) fn open_to(harness: &mut Harness, server: &str) -> Connection {
         let up = Craft::tcp(CLIENT, server);
         harness.send(&up.clone().flags("S").seq(99).build());
         harness.send(
@@ -74,19 +75,23 @@ impl Connection {
                 .build(),
         );
         harness.send(&up.flags("A").seq(100).ack(500).build());
-        Connection { up: 100, down: 500 }
+        Connection {
+            server: server.to_owned(),
+            up: 100,
+            down: 500,
+        }
     }
 
     /// From the client; gives what comes out.
-    fn up(&mut self, harness: &mut Harness, payload: &[u8]) -> Vec<Vec<u8>> {
-        let packet = Craft::tcp(CLIENT, SERVER).seq(self.up).ack(self.down);
+    pub(super) fn up(&mut self, harness: &mut Harness, payload: &[u8]) -> Vec<Vec<u8>> {
+        let packet = Craft::tcp(CLIENT, &self.server).seq(self.up).ack(self.down);
         self.up += payload.len() as u32;
         harness.send(&packet.payload(payload).build())
     }
 
     /// From the server.
-    fn down(&mut self, harness: &mut Harness, payload: &[u8]) -> Vec<Vec<u8>> {
-        let packet = Craft::tcp(SERVER, CLIENT).seq(self.down).ack(self.up);
+    pub(super) fn down(&mut self, harness: &mut Harness, payload: &[u8]) -> Vec<Vec<u8>> {
+        let packet = Craft::tcp(&self.server, CLIENT).seq(self.down).ack(self.up);
         self.down += payload.len() as u32;
         harness.send(&packet.payload(payload).build())
     }
@@ -349,7 +354,11 @@ alert tcp any any -> any any (flow:not_established; content:"evil"; sid:2;)"#;
             midstream,
             ..with(rules)
         });
-        let mut connection = Connection { up: 7, down: 9 };
+        let mut connection = Connection {
+            server: SERVER.to_owned(),
+            up: 7,
+            down: 9,
+        };
         connection.up(&mut harness, b"a request of some length");
         let mut found = Vec::new();
         for payload in [&b"not so ev"[..], b"il", b"... evil"] {

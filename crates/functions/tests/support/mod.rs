@@ -153,3 +153,39 @@ pub(crate) fn events(harness: &mut Harness) -> Vec<serde_json::Value> {
     };
     harness.events().iter().map(parse).collect()
 }
+
+/// Sends all packets through two engines; every tenth packet all flows move from one to the other.
+pub(crate) fn run_moving(
+    stage: &weir_nf::host::Stage,
+    packets: &[OwnedRecord],
+) -> Vec<serde_json::Value> {
+    let mut here = Harness::of_stage(stage);
+    let mut there = Harness::of_stage(stage);
+    let mut lines = Vec::new();
+    for packets in packets.chunks(10) {
+        for packet in packets {
+            here.set_time(Time(packet.time_ns));
+            here.queue_link(Side::Inside, LinkType::from_dlt(packet.dlt), &packet.data);
+        }
+        here.flush();
+        lines.extend(here.events());
+        for record in 0..here.runtime().flow_records() {
+            let Some(flow) = here.runtime().open_flow(record) else {
+                continue;
+            };
+            let bytes = here.runtime().export(&flow.key).expect("the flow is there");
+            assert!(here.runtime().forget(&flow.key));
+            there
+                .runtime()
+                .install(&bytes)
+                .unwrap_or_else(|error| panic!("{error}"));
+        }
+        std::mem::swap(&mut here, &mut there);
+    }
+    here.finish();
+    there.finish();
+    lines.extend(here.events());
+    lines.extend(there.events());
+    let value = |line: String| serde_json::from_str(&line).unwrap();
+    lines.into_iter().map(value).collect()
+}

@@ -1,0 +1,131 @@
+//! Settings of records, and what is asked of the function by them.
+
+use schemars::JsonSchema;
+use serde::Deserialize;
+use weir_dissect::Protocol;
+use weir_signatures::{AppProtocol, AppProtocols};
+
+/// A kind of record.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum RecordKind {
+    /// HTTP/1: a request and its response.
+    Http,
+    /// DNS: a query, or an answer.
+    Dns,
+    /// TLS: both hellos and the server's certificate.
+    Tls,
+    /// SSH: both banners.
+    Ssh,
+    /// SMTP: a mail.
+    Smtp,
+    /// FTP: a command and its replies.
+    Ftp,
+    /// A file in a body of HTTP.
+    Fileinfo,
+    /// What is out of the ordinary in packets, streams and messages.
+    Anomaly,
+}
+
+/// What an alert tells beside its rule.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum AlertField {
+    /// The transaction that it is about, where the flow is parsed: an object `http`, `dns`, `tls`, ...
+    App,
+    /// The rule's `metadata`.
+    Metadata,
+    /// The newest 4 KiB of the stream, or the packet's payload, in base64.
+    Payload,
+    /// The same with a dot for each byte that is not printable.
+    PayloadPrintable,
+    /// The packet's frame in base64.
+    Packet,
+}
+
+/// A hash of files in `fileinfo` records.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum FileHash {
+    /// MD5 (RFC 1321).
+    Md5,
+    /// SHA-1 (FIPS 180-4).
+    Sha1,
+    /// SHA-256 (FIPS 180-4).
+    Sha256,
+}
+
+/// What the settings ask for.
+#[derive(Clone, Debug, Default)]
+pub(in super::super) struct Recording {
+    kinds: Vec<RecordKind>,
+    fields: Vec<AlertField>,
+    hashes: Vec<FileHash>,
+}
+
+impl Recording {
+    pub(in super::super) fn new(
+        kinds: &[RecordKind],
+        fields: &[AlertField],
+        hashes: &[FileHash],
+    ) -> Recording {
+        Recording {
+            kinds: kinds.to_vec(),
+            fields: fields.to_vec(),
+            hashes: hashes.to_vec(),
+        }
+    }
+
+    /// True where records of this kind are written.
+    pub(in super::super) fn has(&self, kind: RecordKind) -> bool {
+        self.kinds.contains(&kind)
+    }
+
+    /// True where alerts have this field.
+    pub(in super::super) fn shows(&self, field: AlertField) -> bool {
+        self.fields.contains(&field)
+    }
+
+    pub(super) fn hashes(&self, hash: FileHash) -> bool {
+        self.hashes.contains(&hash)
+    }
+
+    /// True where nothing is noted of messages.
+    pub(in super::super) fn is_off(&self) -> bool {
+        self.kinds.is_empty() && !self.shows(AlertField::App)
+    }
+
+    /// Protocols whose messages are read for records.
+    pub(in super::super) fn protocols(&self) -> AppProtocols {
+        let wanted = AppProtocol::ALL.into_iter().filter(|protocol| {
+            let (is_http, anomaly) = (*protocol == AppProtocol::Http, RecordKind::Anomaly);
+            self.has(kind_of(*protocol))
+                || self.has(anomaly)
+                || is_http && self.has(RecordKind::Fileinfo)
+        });
+        wanted.fold(AppProtocols::NONE, AppProtocols::with)
+    }
+}
+
+fn kind_of(protocol: AppProtocol) -> RecordKind {
+    match protocol {
+        AppProtocol::Http => RecordKind::Http,
+        AppProtocol::Dns => RecordKind::Dns,
+        AppProtocol::Tls => RecordKind::Tls,
+        AppProtocol::Ssh => RecordKind::Ssh,
+        AppProtocol::Smtp => RecordKind::Smtp,
+        AppProtocol::Ftp => RecordKind::Ftp,
+    }
+}
+
+/// The kind of record that a transaction of this protocol gives.
+pub(super) fn kind(protocol: Protocol) -> RecordKind {
+    match protocol {
+        Protocol::Http => RecordKind::Http,
+        Protocol::Dns => RecordKind::Dns,
+        Protocol::Tls => RecordKind::Tls,
+        Protocol::Ssh => RecordKind::Ssh,
+        Protocol::Smtp => RecordKind::Smtp,
+        Protocol::Ftp => RecordKind::Ftp,
+    }
+}
