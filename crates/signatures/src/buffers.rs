@@ -19,7 +19,7 @@ pub enum Origin {
     Packet,
     /// A message of an application protocol.
     App(AppProtocol),
-    /// Files in the bodies of several protocols (`file.data`).
+    /// Files in the bodies of several protocols (`file.data`, `file.name`).
     Files,
 }
 
@@ -148,6 +148,8 @@ buffers! {
     HttpResponseBody "http.response_body", old None, modifier Some("http_server_body"), HTTP, false true, Body;
     /// Content of a file: an HTTP response body, or a decoded part of a mail.
     FileData "file.data", old Some("file_data"), modifier None, Origin::Files, true true, Body;
+    /// Name of a file: of `Content-Disposition`, or the path of the request.
+    FileName "file.name", old None, modifier None, Origin::Files, true true, Body;
     /// One queried name, labels joined by dots; one buffer for each question.
     DnsQuery "dns.query", old Some("dns_query"), modifier None, DNS, true false, Head;
     /// One name of an answer's owner; one buffer for each record.

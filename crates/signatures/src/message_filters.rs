@@ -20,7 +20,7 @@ type Looked = (Buffer, Option<Changes>, Phase);
 pub(crate) struct MessageParts {
     parts: BTreeMap<Looked, Vec<FastPart>>,
     others: BTreeMap<Looked, Vec<u32>>,
-    by_protocol: Vec<(AppProtocol, u32)>,
+    by_protocol: Vec<(AppProtocol, Phase, u32)>,
 }
 
 impl MessageParts {
@@ -56,7 +56,7 @@ impl MessageParts {
         }
         let Some((_, _, looked, contents)) = best else {
             self.by_protocol
-                .extend(protocol.map(|known| (known, number)));
+                .extend(protocol.map(|known| (known, phase, number)));
             return;
         };
         match prefilter::choose(number, &contents, common) {
@@ -87,7 +87,7 @@ pub(crate) struct Messages {
     /// Rules without a content to look for, tried whenever their first buffer is there.
     others: Vec<(Looked, Vec<u32>)>,
     /// Rules without a buffer, which ask for numbers or events: tried on each message of the protocol.
-    by_protocol: Vec<(AppProtocol, u32)>,
+    by_protocol: Vec<(AppProtocol, Phase, u32)>,
 }
 
 impl Messages {
@@ -121,11 +121,9 @@ impl Messages {
                 }
             }
         }
-        if message.phase == Phase::Head {
-            for &(protocol, rule) in &self.by_protocol {
-                if protocol == message.protocol {
-                    candidates.add(rule, ON_PACKET, 0);
-                }
+        for &(protocol, phase, rule) in &self.by_protocol {
+            if (protocol, phase) == (message.protocol, message.phase) {
+                candidates.add(rule, ON_PACKET, 0);
             }
         }
         candidates.sort();

@@ -3,7 +3,7 @@
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
 
 use crate::app_protocol::{AppProtocol, AppProtocols};
-use crate::buffers::{Origin, Transaction};
+use crate::buffers::{Buffer, Origin, Transaction};
 use crate::condition::MAX_VARIABLES;
 use crate::evaluate::{Area, Verdict};
 use crate::flow_vars::FlowVars;
@@ -64,6 +64,13 @@ impl RuleSet {
         self.rules
             .iter()
             .any(|rule| !rule.rule.applications.is_empty())
+    }
+
+    /// True if a rule looks at the names of files.
+    pub fn needs_file_names(&self) -> bool {
+        let sections = self.rules.iter().flat_map(|rule| &rule.rule.sections);
+        let mut buffers = sections.filter_map(|section| section.buffer);
+        buffers.any(|buffer| buffer == Buffer::FileName)
     }
 
     /// The protocols at whose messages rules look. Files (`file.data`) are in those of HTTP and SMTP.

@@ -1,6 +1,7 @@
 //! Conditions on numbers in messages (`dns.opcode`, `tls.version`, ...).
 
 use crate::app_protocol::AppProtocol;
+use crate::buffers::Phase;
 use crate::compare::Compare;
 use crate::error::Fault;
 use crate::raw_option::RawOption;
@@ -19,16 +20,19 @@ pub enum AppNumber {
     TlsVersion,
     /// Certificates in a TLS server's chain.
     TlsChainLength,
+    /// Bytes of a file in HTTP, known at its end.
+    FileSize,
 }
 
 impl AppNumber {
     /// All of them.
-    pub const ALL: [AppNumber; 5] = [
+    pub const ALL: [AppNumber; 6] = [
         AppNumber::DnsOpcode,
         AppNumber::DnsRcode,
         AppNumber::DnsRrtype,
         AppNumber::TlsVersion,
         AppNumber::TlsChainLength,
+        AppNumber::FileSize,
     ];
 
     /// The keyword that asks for it.
@@ -39,6 +43,7 @@ impl AppNumber {
             AppNumber::DnsRrtype => "dns.rrtype",
             AppNumber::TlsVersion => "tls.version",
             AppNumber::TlsChainLength => "tls.cert_chain_len",
+            AppNumber::FileSize => "filesize",
         }
     }
 
@@ -55,6 +60,15 @@ impl AppNumber {
         match self {
             AppNumber::DnsOpcode | AppNumber::DnsRcode | AppNumber::DnsRrtype => AppProtocol::Dns,
             AppNumber::TlsVersion | AppNumber::TlsChainLength => AppProtocol::Tls,
+            AppNumber::FileSize => AppProtocol::Http,
+        }
+    }
+
+    /// The part of a message in which it is known.
+    pub fn phase(self) -> Phase {
+        match self {
+            AppNumber::FileSize => Phase::Body,
+            _ => Phase::Head,
         }
     }
 
@@ -63,7 +77,7 @@ impl AppNumber {
         match self {
             AppNumber::DnsOpcode | AppNumber::DnsRcode => 15,
             AppNumber::DnsRrtype | AppNumber::TlsVersion => 0xffff,
-            AppNumber::TlsChainLength => u32::MAX,
+            AppNumber::TlsChainLength | AppNumber::FileSize => u32::MAX,
         }
     }
 }

@@ -121,6 +121,7 @@ pub(crate) fn is_supported(text: &str, option: &RawOption, protocols: AppProtoco
     let named = match keyword {
         "pcre" => pcre::named_buffer(option.value.of(text)),
         "uricontent" | "urilen" => Some(Buffer::HttpUri),
+        "filename" | "fileext" => Some(Buffer::FileName),
         other => legacy_buffer(other),
     };
     let named = named
@@ -142,6 +143,7 @@ pub(crate) fn is_keyword(keyword: &str) -> bool {
         || Transform::is_keyword(keyword)
         || AppNumber::named(keyword).is_some()
         || legacy_buffer(keyword).is_some()
+        || matches!(keyword, "filename" | "fileext")
 }
 
 /// What an unsupported option is called: where it is the value that is not known, with that.

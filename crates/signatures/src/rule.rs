@@ -317,13 +317,13 @@ impl Rule {
         self.message_phase().is_some()
     }
 
-    /// The protocol of the numbers or events that the rule asks for, which are in the head of a message.
+    /// The protocol of the numbers or events that the rule asks for.
     pub(crate) fn head_protocol(&self) -> Option<AppProtocol> {
         let number = self.numbers.first().map(|test| test.number.protocol());
         number.or_else(|| self.events.first().map(|event| event.protocol()))
     }
 
-    /// The phase of the latest application buffer that the rule names; numbers and events are in the head.
+    /// The phase of the latest application buffer or number that the rule names; events are in the head.
     pub(crate) fn message_phase(&self) -> Option<Phase> {
         let infos = self.sections.iter().filter_map(|section| section.buffer);
         infos
@@ -331,6 +331,7 @@ impl Rule {
             .filter(|info| info.origin != Origin::Packet)
             .map(|info| info.phase)
             .chain(self.head_protocol().map(|_| Phase::Head))
+            .chain(self.numbers.iter().map(|test| test.number.phase()))
             .max()
     }
 

@@ -100,6 +100,7 @@ impl<'a> Sections<'a> {
                 self.decoded = true;
             }
             "bsize" | "urilen" => self.size(option)?,
+            "filename" | "fileext" => self.file_name(option)?,
             other if legacy_buffer(other).is_some() => {
                 self.content_of(legacy_buffer(other), option)?
             }
@@ -180,6 +181,25 @@ impl<'a> Sections<'a> {
             true => Ok((of_payload, sections)),
             false => Ok((of_payload, Vec::new())),
         }
+    }
+
+    /// `filename` is somewhere in a file's name, `fileext` at its end behind a dot, upper and lower case alike.
+    fn file_name(&mut self, option: &RawOption) -> Result<(), Fault> {
+        let (negated, mut bytes) = parse_bytes(self.text, option.value)?;
+        let is_end = option.keyword == "fileext";
+        if is_end {
+            bytes.insert(0, b'.');
+        }
+        let content = Content {
+            bytes,
+            negated,
+            nocase: true,
+            ends_with: is_end,
+            ..Content::default()
+        };
+        let looked = Looked::at(Some(Buffer::FileName));
+        self.add(looked, Condition::Content(content));
+        Ok(())
     }
 
     /// A content of the buffer selected.

@@ -1,9 +1,9 @@
 //! Messages of application protocols, and the rules that look into them.
 
-use weir_dissect::{Dissector, Message, Protocol};
+use weir_dissect::{Dissector, Field, Message, Protocol};
 use weir_nf::prelude::*;
 use weir_signatures::{
-    Alert, AppEvent, AppEvents, AppNumber, AppProtocol, AppProtocols, Application, Bytes,
+    Alert, AppEvent, AppEvents, AppNumber, AppProtocol, AppProtocols, Application, Buffer, Bytes,
     FlowContext, FlowVars, MessageState, Phase, Scratch, Transaction,
 };
 
@@ -62,7 +62,12 @@ fn numbers(message: &Message<'_>) -> Vec<(AppNumber, u32)> {
     let numbers = message.numbers().iter().filter_map(|&(number, value)| {
         Some((AppNumber::named(number.name())?, u32::try_from(value).ok()?))
     });
-    numbers.collect()
+    let file = message
+        .values()
+        .find(|value| value.field == Field::FileData);
+    let size = file.filter(|_| message.last && message.protocol == Protocol::Http);
+    let size = size.map(|value| (AppNumber::FileSize, value.bytes.len() as u32));
+    numbers.chain(size).collect()
 }
 
 /// The events that rules ask for, among the notices of a message; both have the same names.
@@ -111,7 +116,14 @@ impl Around<'_> {
                 complete: value.complete,
             })
         });
-        let buffers: Vec<Bytes<'_>> = buffers.collect();
+        let name = match self.ids.recording.names() {
+            true => transactions.file_name(message),
+            false => None,
+        };
+        let name = name
+            .as_deref()
+            .map(|name| Bytes::whole(Buffer::FileName, name));
+        let buffers: Vec<Bytes<'_>> = buffers.chain(name).collect();
         let transaction = Transaction {
             protocol: known,
             phase,

@@ -336,3 +336,43 @@ fn files_and_anomalies_are_told() {
         })]
     );
 }
+
+#[test]
+fn rules_look_at_names_and_sizes_of_files() {
+    let rules = r#"alert http any any -> any any (flow:to_client; file.name; content:"/dir/a.exe"; bsize:10; sid:1;)
+alert http any any -> any any (fileext:"EXE"; sid:2;)
+alert http any any -> any any (filename:"dir"; filesize:3; sid:3;)
+alert http any any -> any any (filesize:>3; sid:4;)
+alert http any any -> any any (fileext:!"exe"; sid:5;)
+alert http any any -> any any (file.name; content:"b.bin"; startswith; endswith; sid:6;)"#;
+    let cases: [(&[u8], &[u8], &[u64]); 3] = [
+        (
+            b"GET /dir/a.exe?x HTTP/1.1\r\nHost: h\r\n\r\n",
+            b"HTTP/1.1 200 OK\r\nContent-Length: 3\r\n\r\nabc",
+            &[1, 2, 3],
+        ),
+        (
+            b"GET /dir/a.exe?x HTTP/1.1\r\nHost: h\r\n\r\n",
+            b"HTTP/1.1 200 OK\r\nContent-Length: 4\r\nContent-Disposition: attachment; filename=b.bin\r\n\r\nabcd",
+            &[4, 5, 6],
+        ),
+        (
+            b"POST /dir/up.exe HTTP/1.1\r\nHost: h\r\nContent-Length: 3\r\n\r\nabc",
+            b"HTTP/1.1 204 No\r\n\r\n",
+            &[2, 3],
+        ),
+    ];
+    for (up, down, expected) in cases {
+        // Nothing else asks for transactions.
+        let mut harness = ids(Settings {
+            alert_fields: vec![],
+            ..with(rules)
+        });
+        let mut connection = Connection::open(&mut harness);
+        connection.up(&mut harness, up);
+        connection.down(&mut harness, down);
+        let mut found = super::tests::sids(&mut harness);
+        found.sort_unstable();
+        assert_eq!(found, expected);
+    }
+}

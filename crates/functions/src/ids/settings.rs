@@ -167,9 +167,10 @@ impl Settings {
         })
     }
 
-    /// Records, and fields of alerts.
-    pub(super) fn recording(&self) -> Recording {
-        Recording::new(&self.records, &self.alert_fields, &self.file_hashes)
+    /// Records and fields of alerts, and what these rules need of transactions.
+    pub(super) fn recording(&self, rules: &RuleSet) -> Recording {
+        let names = rules.needs_file_names();
+        Recording::new(&self.records, &self.alert_fields, &self.file_hashes, names)
     }
 
     /// The lists that are named.

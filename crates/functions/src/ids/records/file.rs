@@ -32,9 +32,7 @@ impl File {
         if body.bytes.is_empty() {
             return None;
         }
-        let header = message.get(Field::HttpHeader).unwrap_or(&[]);
-        let path = asked.split(|&b| b == b'?').next().unwrap_or(asked);
-        let name = disposition(header).unwrap_or(path);
+        let name = name(message, asked);
         let mut hashes = Vec::new();
         if body.complete {
             for (hash, name) in [
@@ -55,6 +53,13 @@ impl File {
             hashes,
         })
     }
+}
+
+/// The name of the file in a message; `asked` is the target of its request.
+pub(super) fn name<'m>(message: &Message<'m>, asked: &'m [u8]) -> &'m [u8] {
+    let header = message.get(Field::HttpHeader).unwrap_or(&[]);
+    let path = asked.split(|&b| b == b'?').next().unwrap_or(asked);
+    disposition(header).unwrap_or(path)
 }
 
 fn digits(hash: FileHash, bytes: &[u8]) -> String {

@@ -61,6 +61,8 @@ pub(in super::super) struct Recording {
     kinds: Vec<RecordKind>,
     fields: Vec<AlertField>,
     hashes: Vec<FileHash>,
+    /// Rules look at names of files, which may be those of requests.
+    names: bool,
 }
 
 impl Recording {
@@ -68,11 +70,13 @@ impl Recording {
         kinds: &[RecordKind],
         fields: &[AlertField],
         hashes: &[FileHash],
+        names: bool,
     ) -> Recording {
         Recording {
             kinds: kinds.to_vec(),
             fields: fields.to_vec(),
             hashes: hashes.to_vec(),
+            names,
         }
     }
 
@@ -92,7 +96,12 @@ impl Recording {
 
     /// True where nothing is noted of messages.
     pub(in super::super) fn is_off(&self) -> bool {
-        self.kinds.is_empty() && !self.shows(AlertField::App)
+        self.kinds.is_empty() && !self.shows(AlertField::App) && !self.names
+    }
+
+    /// True where rules look at names of files.
+    pub(in super::super) fn names(&self) -> bool {
+        self.names
     }
 
     /// Protocols whose messages are read for records.

@@ -1,8 +1,8 @@
 //! From messages to transactions: which note waits, and when a record is whole.
 
-use weir_dissect::{Field, Message, Notice, Number, Protocol};
+use weir_dissect::{Field, Message, Notice, Number, Phase, Protocol};
 
-use super::file::File;
+use super::file::{self, File};
 use super::kinds::{RecordKind, Recording, kind};
 use super::note::{Note, Part};
 use super::pending::Pending;
@@ -345,6 +345,22 @@ impl<'a> Transactions<'a> {
         }
         let number = self.pending.next();
         self.give(Protocol::Ftp, number, [command, replies]);
+    }
+
+    /// The name of the file in a message, if it has one.
+    pub(in super::super) fn file_name(&mut self, message: &Message<'_>) -> Option<Vec<u8>> {
+        if message.phase != Phase::Body || message.protocol != Protocol::Http {
+            return None;
+        }
+        self.read();
+        let request = match message.to_server {
+            true => message.get(Field::HttpRawUri),
+            false => self
+                .pending
+                .at(0)
+                .and_then(|note| note.get(Field::HttpRawUri)),
+        };
+        Some(file::name(message, request.unwrap_or(&[])).to_vec())
     }
 
     /// The transaction that a message belongs to, as far as it is known.
