@@ -2,7 +2,7 @@
 //!
 //! A name is its labels joined by dots, without a last dot, upper and lower case as sent (Suricata 7). Names
 //! in a message cost work in proportion to the message: a pointer leads only backwards, at most 16 of them,
-//! and a message gives at most 512 records.
+//! and a section gives at most 512 records.
 
 use std::net::IpAddr;
 
@@ -12,8 +12,10 @@ use crate::limits::Limits;
 use crate::snapshot::{Reader, SnapshotError, put_bytes, put_u8};
 use crate::values::{Sink, Values};
 
-/// Records of a message that are read; what follows is passed over.
+/// Records of a section that are read; what follows is passed over.
 const MOST_RECORDS: usize = 512;
+/// Strings of a `TXT` record that are read.
+const MOST_STRINGS: usize = 64;
 /// Bytes of a name, with its dots (RFC 1035 section 2.3.4; twice that, as Suricata is generous, too).
 const LONGEST_NAME: usize = 512;
 /// Pointers in one name.
@@ -139,7 +141,7 @@ fn message(to_server: bool, bytes: &[u8], sink: &mut Sink<'_, '_>) {
     sink.head((Protocol::Dns, to_server), true);
 }
 
-/// Reads questions and answers; `None` where they can't be read to their end.
+/// Reads questions, answers and authorities; `None` where questions or answers can't be read to their end.
 fn records(bytes: &[u8], sink: &mut Sink<'_, '_>) -> Option<()> {
     let values = &mut *sink.values;
     let mut name = Vec::with_capacity(64);
@@ -151,14 +153,13 @@ fn records(bytes: &[u8], sink: &mut Sink<'_, '_>) -> Option<()> {
         at += 4;
         bytes.get(..at)?;
     }
-    at = section((bytes, at), word(bytes, 6)?, &ANSWERS, &mut name, values)?;
-    section(
-        (bytes, at),
-        word(bytes, 8)?,
-        &AUTHORITIES,
-        &mut name,
-        values,
-    )?;
+    let answers = word(bytes, 6)?;
+    at = section((bytes, at), answers, &ANSWERS, &mut name, values)?;
+    if usize::from(answers) <= MOST_RECORDS {
+        // Authorities are shown and not judged: a message whose answers can be read is none that is malformed.
+        let count = word(bytes, 8)?;
+        let _ = section((bytes, at), count, &AUTHORITIES, &mut name, values);
+    }
     Some(())
 }
 
@@ -227,11 +228,14 @@ fn put_data(
     name.clear();
     if let Some(address) = address {
         name.extend_from_slice(address.to_string().as_bytes());
-    } else if name_at.is_some_and(|at| read_name(bytes, at, name).is_none()) {
+    } else if name_at.is_some_and(|at| read_name(bytes, at, name).is_none_or(|end| end > to)) {
         name.clear();
     }
     let mut rest = if kind == kind::TXT { data } else { &[] };
-    while let Some((&length, behind)) = rest.split_first() {
+    for _ in 0..MOST_STRINGS {
+        let Some((&length, behind)) = rest.split_first() else {
+            break;
+        };
         let (text, behind) = behind.split_at(behind.len().min(length.into()));
         rest = behind;
         if rest.is_empty() {

@@ -56,7 +56,7 @@ macro_rules! named {
             pub const ALL: &'static [$type] = &[$($type::$variant,)*];
 
             /// Its name, as rules spell it where they have one.
-            pub fn name(self) -> &'static str {
+            pub const fn name(self) -> &'static str {
                 match self {
                     $($type::$variant => $name,)*
                 }
@@ -246,6 +246,8 @@ named! {
         HttpBodyLimit "http.body_limit";
         /// HTTP: the end of a head is missing, or beyond what is read.
         HttpHeadCut "http.head_cut";
+        /// HTTP: a message ended before its body did.
+        HttpBodyShort "http.body_short";
         /// HTTP: bytes of a body were lost.
         HttpBodyGap "http.body_gap";
         /// HTTP: a line of a request's head without a colon.

@@ -366,6 +366,27 @@ impl Event<'_> {
         self
     }
 
+    /// Adds what `write` adds, if the line still fits then; takes it back otherwise, and gives false.
+    pub fn optional(&mut self, write: impl FnOnce(&mut Self)) -> bool {
+        if self.full {
+            return true;
+        }
+        let before = (self.log.text.len(), self.depth, self.arrays, self.first);
+        write(self);
+        let most = self.log.bursts.as_ref().map_or(usize::MAX, |bursts| {
+            let spent = bursts.spent.get(usize::from(self.cause)).copied();
+            bursts.share.saturating_sub(spent.unwrap_or(0)) as usize
+        });
+        let length = self.log.text.len() - self.start + usize::from(self.depth) + 1;
+        if !self.full && length <= most {
+            return true;
+        }
+        self.full = false;
+        self.log.text.truncate(before.0);
+        (self.depth, self.arrays, self.first) = (before.1, before.2, before.3);
+        false
+    }
+
     /// Opens an object; [`Event::end`] closes it.
     pub fn object(&mut self, name: &str) -> &mut Self {
         self.name(name);
@@ -533,6 +554,27 @@ mod tests {
              \"event_type\":\"http\",\"http\":{\"url\":\"/a\\\"b\\\\\\n\\u0000\\u00ffé\",\"status\":200,\
              \"parts\":[\"a\\\"\",{\"n\":1},{}]},\"done\":true,\"open\":[{}]}\n"
         );
+    }
+
+    #[test]
+    fn what_is_optional_is_taken_back_alone() {
+        for (mut log, room) in [(EventLog::new(300), 300), (EventLog::of_bursts(), SHARE)] {
+            let mut event = log.begin("a", Time::ZERO, &EventIds::default(), 0, (0, false));
+            assert!(event.optional(|event| {
+                event.text("x", "short");
+            }));
+            assert!(!event.optional(|event| {
+                event.object("o").array("a").item(&vec![b'y'; room]);
+            }));
+            assert!(event.optional(|event| {
+                event.number("n", 1);
+            }));
+            drop(event);
+            let line = core::str::from_utf8(log.lines()).unwrap();
+            let end = "\"event_type\":\"a\",\"x\":\"short\",\"n\":1}\n";
+            assert!(line.ends_with(end), "{line}");
+            assert_eq!((log.recorded(), log.lost()), (1, 0));
+        }
     }
 
     #[test]

@@ -1,7 +1,6 @@
 //! Conditions on numbers in messages (`dns.opcode`, `tls.version`, ...).
 
 use crate::app_protocol::AppProtocol;
-use crate::buffers::Phase;
 use crate::compare::Compare;
 use crate::error::Fault;
 use crate::raw_option::RawOption;
@@ -61,14 +60,6 @@ impl AppNumber {
             AppNumber::DnsOpcode | AppNumber::DnsRcode | AppNumber::DnsRrtype => AppProtocol::Dns,
             AppNumber::TlsVersion | AppNumber::TlsChainLength => AppProtocol::Tls,
             AppNumber::FileSize => AppProtocol::Http,
-        }
-    }
-
-    /// The part of a message in which it is known.
-    pub fn phase(self) -> Phase {
-        match self {
-            AppNumber::FileSize => Phase::Body,
-            _ => Phase::Head,
         }
     }
 

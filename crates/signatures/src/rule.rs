@@ -8,7 +8,7 @@ use crate::condition::{Condition, Section};
 use crate::content::Content;
 use crate::events::{AppEvent, DecodeEvent, StreamEvent};
 use crate::flow_vars::FlowInt;
-use crate::numbers::NumberTest;
+use crate::numbers::{AppNumber, NumberTest};
 use crate::ranges::{AddressSet, PortSet};
 use crate::threshold::Threshold;
 
@@ -301,6 +301,14 @@ pub struct Rule {
     pub text: String,
 }
 
+/// The part of a message in which a number is known.
+fn phase_of(number: AppNumber) -> Phase {
+    match number {
+        AppNumber::FileSize => Phase::Body,
+        _ => Phase::Head,
+    }
+}
+
 impl Rule {
     /// True if the rule has a condition that only a packet can meet, so that it is not tried on streams.
     pub fn needs_packet(&self) -> bool {
@@ -331,7 +339,7 @@ impl Rule {
             .filter(|info| info.origin != Origin::Packet)
             .map(|info| info.phase)
             .chain(self.head_protocol().map(|_| Phase::Head))
-            .chain(self.numbers.iter().map(|test| test.number.phase()))
+            .chain(self.numbers.iter().map(|test| phase_of(test.number)))
             .max()
     }
 

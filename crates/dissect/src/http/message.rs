@@ -156,6 +156,11 @@ impl MessageState {
         !matches!(self.mode, mode::START | mode::GARBAGE | mode::IGNORE)
     }
 
+    /// True while a body is read that only the end of the stream ends.
+    pub fn is_until_close(&self) -> bool {
+        matches!(self.mode, mode::UNTIL_CLOSE | mode::WITHOUT_HEAD)
+    }
+
     /// Bytes left of the body or chunk.
     pub fn left(&self) -> u64 {
         self.left

@@ -21,19 +21,23 @@ const FIRST_DECODE: usize = SURE;
 
 mod flag {
     /// A message's head was handed out and its end was not.
-    pub(super) const OPEN: u8 = 1;
+    pub(super) const OPEN: u16 = 1;
     /// The body is longer than is kept.
-    pub(super) const FULL: u8 = 2;
+    pub(super) const FULL: u16 = 2;
     /// Bytes of the body were lost.
-    pub(super) const GAP: u8 = 4;
+    pub(super) const GAP: u16 = 4;
     /// The body is not of its coding.
-    pub(super) const BAD: u8 = 8;
+    pub(super) const BAD: u16 = 8;
     /// The message is a response that is not final.
-    pub(super) const INTERIM: u8 = 16;
+    pub(super) const INTERIM: u16 = 16;
     /// The request waits for `100 Continue`.
-    pub(super) const EXPECTS: u8 = 32;
+    pub(super) const EXPECTS: u16 = 32;
     /// The message is a response.
-    pub(super) const RESPONSE: u8 = 64;
+    pub(super) const RESPONSE: u16 = 64;
+    /// The message ended before its body did.
+    pub(super) const SHORT: u16 = 128;
+    /// The head is longer than is read.
+    pub(super) const HEAD_CUT: u16 = 256;
 }
 
 /// How a request bears on its response.
@@ -56,7 +60,7 @@ struct Side {
     /// The body.
     body: Vec<u8>,
     codings: Codings,
-    flags: u8,
+    flags: u16,
     /// Bytes of the body as sent.
     length: u32,
     /// Bytes of the body that were handed out.
@@ -115,7 +119,7 @@ impl Http {
             side.give_body(to_server, false, means);
         } else {
             // The framing of its body was lost.
-            side.finish(to_server, means);
+            side.break_off(to_server, means);
         }
     }
 
@@ -155,20 +159,20 @@ impl Http {
         }
         let side = self.side(to_server);
         // A body whose framing was lost has ended.
-        if was_body && side.flags & flag::OPEN != 0 && !side.message.is_in_body() {
-            side.finish(to_server, means);
+        if was_body && !side.message.is_in_body() {
+            side.break_off(to_server, means);
         }
     }
 
     pub(crate) fn end(&mut self, to_server: bool, means: &mut Means<'_, '_, '_>) {
         let side = self.side(to_server);
+        if side.message.is_in_body() && !side.message.is_until_close() {
+            side.flags |= flag::SHORT;
+        }
         if let Some(step) = side.message.end(&mut side.store) {
             self.handle(to_server, step, means);
         }
-        let side = self.side(to_server);
-        if side.flags & flag::OPEN != 0 {
-            side.finish(to_server, means);
-        }
+        self.side(to_server).break_off(to_server, means);
     }
 
     fn handle(&mut self, to_server: bool, step: Step<'_>, means: &mut Means<'_, '_, '_>) {
@@ -189,10 +193,7 @@ impl Http {
         means: &mut Means<'_, '_, '_>,
     ) {
         let side = self.side(to_server);
-        if side.flags & flag::OPEN != 0 {
-            // Its end was never seen.
-            side.finish(to_server, means);
-        }
+        side.break_off(to_server, means);
         side.begin(head);
         if is_response {
             side.flags |= flag::RESPONSE;
@@ -217,11 +218,11 @@ impl Http {
         };
         side.codings = codings(&side.head, of);
         side.flags |= flag::OPEN;
+        if too_long {
+            side.flags |= flag::HEAD_CUT;
+        }
         side.message.body(body);
         side.put_head(means);
-        if too_long {
-            means.sink.values.notice(Notice::HttpHeadCut);
-        }
         let last = matches!(body, Body::None | Body::Tunnel) || !side.message.is_in_body();
         means.sink.head((Protocol::Http, to_server), last);
         if last {
@@ -347,6 +348,8 @@ impl Side {
             (flag::FULL, Notice::HttpBodyLimit),
             (flag::GAP, Notice::HttpBodyGap),
             (flag::BAD, Notice::HttpBadCompression),
+            (flag::SHORT, Notice::HttpBodyShort),
+            (flag::HEAD_CUT, Notice::HttpHeadCut),
         ] {
             if self.flags & bit != 0 {
                 values.notice(notice);
@@ -385,6 +388,13 @@ impl Side {
             Outcome::Bad => self.flags |= flag::BAD,
             Outcome::Whole | Outcome::More => {}
         }
+    }
+
+    /// The message at hand gets no further, though its end was not seen.
+    fn break_off(&mut self, to_server: bool, means: &mut Means<'_, '_, '_>) {
+        self.flags |= flag::SHORT;
+        self.finish(to_server, means);
+        self.flags &= !flag::SHORT;
     }
 
     /// The message is complete, or will get no further.
@@ -434,7 +444,7 @@ impl Side {
 
     fn save(&self, out: &mut Vec<u8>) {
         out.extend_from_slice(self.message.as_bytes());
-        put_u8(out, self.flags);
+        put_u32(out, self.flags.into());
         put_u8(out, self.codings.to_byte());
         put_u32(out, self.length);
         put_u32(out, self.handed);
@@ -459,7 +469,7 @@ impl Side {
         let message = reader.take(size_of::<MessageState>())?;
         let mut side = Side {
             message: MessageState::read_from_bytes(message).map_err(|_| bad)?,
-            flags: reader.u8()?,
+            flags: u16::try_from(reader.u32()?).map_err(|_| bad)?,
             codings: Codings::from_byte(reader.u8()?).ok_or(bad)?,
             length: reader.u32()?,
             handed: reader.u32()?,

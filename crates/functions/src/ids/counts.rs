@@ -38,8 +38,11 @@ weir_nf::labels! {
         ChangesCut = "changes_cut": Counter<Times>,
         /// Records of transactions, files and anomalies.
         Records = "records": Counter<Times>,
-        /// Requests that were forgotten before their responses came: more than 32, or no memory for them.
+        /// Requests that were forgotten before their responses came (more than 32, or no memory for them), and
+        /// records beyond 256 of one packet.
         RecordsLost = "records_lost": Counter<Times>,
+        /// Alerts without all that they tell beside their rule: it was more than there is room for.
+        FieldsCut = "alert_fields_cut": Counter<Times>,
         /// Flowbits and flowints that a flow had no room for: 32 and 8 at a time.
         FlowVarsLost = "flow_vars_lost": Counter<Times>,
     }

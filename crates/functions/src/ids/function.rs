@@ -11,7 +11,7 @@ use super::parser::MOST_BYTES as PARSER_BYTES;
 use super::records::RecordKind;
 use super::report::{About, Space, tell};
 use super::seen::Seen;
-use super::settings::BUFFER_BYTES;
+use super::side_buffers::{self, BUFFER_BYTES};
 use super::view::packet_view;
 use super::{Ids, IdsState, Settings};
 
@@ -62,7 +62,7 @@ sends no reset.",
         reads: Parts::NETWORK.and(Parts::TRANSPORT).and(Parts::PAYLOAD),
         drops: Reason::TABLE,
         counters: Count::TABLE,
-        buffers: 6,
+        buffers: side_buffers::COUNT,
         buffer_bytes: BUFFER_BYTES,
         events: true,
         cycles: 2_700,

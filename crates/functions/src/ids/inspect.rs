@@ -10,13 +10,11 @@ use super::counts::Count;
 use super::parser::Input;
 use super::records::AlertField;
 use super::report::{About, Space, tell};
+use super::side_buffers::WINDOWS;
 use super::state::{IdsState, SideState};
 use super::view::{flow_of_key, packet_view, turned};
 use crate::stream::{Pending, Segment, Step};
 
-/// First of the side buffers that hold windows; those before hold bytes that
-/// wait for earlier ones.
-pub(super) const WINDOWS: usize = 2;
 /// Most bytes of a payload in an alert, as Suricata's `payload-buffer-size`.
 const MOST_SHOWN: usize = 4096;
 
@@ -71,7 +69,6 @@ impl<'i, 'f, 'c> Inspection<'i, 'f, 'c> {
         let mut progress = before;
         if self.ids.decodes || self.ids.watches {
             self.odd(side, packet, &mut view);
-            self.space.records.packet(&self.ids.recording, &view);
         }
         view.first_in_direction = progress.packet(side);
         if let Some(segment) = &segment {
@@ -82,6 +79,7 @@ impl<'i, 'f, 'c> Inspection<'i, 'f, 'c> {
             self.flow.state.progress = progress;
         }
         view.flow.to_server = side == 0;
+        self.space.records.packet(&self.ids.recording, &view);
         let established = progress.is_established(segment.is_some());
         // The packet that completes the handshake counts as one before it,
         // unless it brings data already.
@@ -115,6 +113,11 @@ impl<'i, 'f, 'c> Inspection<'i, 'f, 'c> {
             if view.first_decided {
                 self.alone(&view, true);
             }
+        }
+        if self.blocked {
+            // Nothing more is looked at.
+            self.end_records();
+            self.tell(&view.flow);
         }
         self.blocked
     }
@@ -237,7 +240,7 @@ impl<'i, 'f, 'c> Inspection<'i, 'f, 'c> {
         let recording = &self.ids.recording;
         let shows = |field| recording.shows(field) && !self.space.found.is_empty();
         let under_way = match shows(AlertField::App) {
-            true => self.under_way(),
+            true => self.under_way(flow.to_server),
             false => None,
         };
         // A copy: the window can't be read while an event is written.

@@ -9,16 +9,12 @@ use weir_signatures::{
 
 use super::Ids;
 use super::counts::Count;
-use super::inspect::{Inspection, WINDOWS};
+use super::inspect::Inspection;
 use super::parser::{Head, Input, Live, append, give, snapshot};
 use super::records::{self, AlertField, Pending, Transactions};
 use super::report::Found;
+use super::side_buffers::{PARSER, WAITING, WINDOWS};
 use super::view::turned;
-
-/// The side buffer of the parser.
-const PARSER: usize = 4;
-/// The side buffer of what waits for records.
-const WAITING: usize = 5;
 
 /// All protocols that parsers know.
 pub(super) fn protocols() -> AppProtocols {
@@ -35,17 +31,6 @@ fn protocol(of: Protocol) -> AppProtocol {
         Protocol::Ssh => AppProtocol::Ssh,
         Protocol::Smtp => AppProtocol::Smtp,
         Protocol::Ftp => AppProtocol::Ftp,
-    }
-}
-
-fn dissected(protocol: AppProtocol) -> Protocol {
-    match protocol {
-        AppProtocol::Http => Protocol::Http,
-        AppProtocol::Dns => Protocol::Dns,
-        AppProtocol::Tls => Protocol::Tls,
-        AppProtocol::Ssh => Protocol::Ssh,
-        AppProtocol::Smtp => Protocol::Smtp,
-        AppProtocol::Ftp => Protocol::Ftp,
     }
 }
 
@@ -98,7 +83,6 @@ impl Around<'_> {
         if !self.ids.messages.contains(known) {
             return;
         }
-        let before = found.len();
         let phase = match message.phase {
             weir_dissect::Phase::Head => Phase::Head,
             weir_dissect::Phase::Body => Phase::Body,
@@ -141,9 +125,6 @@ impl Around<'_> {
         self.ids
             .rules
             .inspect_transaction(&flow, &transaction, state, bits, rules, &mut note);
-        if found.len() > before && self.ids.recording.shows(AlertField::App) {
-            found.attach(before, transactions.of(message));
-        }
     }
 }
 
@@ -197,6 +178,7 @@ impl Inspection<'_, '_, '_> {
         let waiting = self.flow.buffered(WAITING, self.cx);
         let records = &mut self.space.records;
         let mut transactions = Transactions::new(&self.ids.recording, waiting, records);
+        let shows = self.ids.recording.shows(AlertField::App);
         let mut take = |message: &Message<'_>| {
             around.inspect(
                 message,
@@ -206,7 +188,11 @@ impl Inspection<'_, '_, '_> {
                 found,
                 &mut transactions,
             );
-            transactions.take(message);
+            // Alerts of the bytes that brought the message are about it, too.
+            let wanted = shows && found.has_unattached();
+            if let Some(transaction) = transactions.take(message, wanted) {
+                found.attach(transaction);
+            }
         };
         let (means, given) = (&mut self.space.parsers.means, (about.to_server, input));
         head.token = give(&mut parser, given, token, means, &mut take);
@@ -246,7 +232,6 @@ impl Inspection<'_, '_, '_> {
         let known = parser.protocol().map(protocol);
         let unwanted = known.is_some_and(|known| !self.ids.parsed.contains(known));
         if parser.is_over() || unwanted {
-            self.end_records();
             return self.stop_parsing(false);
         }
         let id = self.flow.info.id();
@@ -280,14 +265,17 @@ impl Inspection<'_, '_, '_> {
         let saved = &mut self.space.parsers.saved;
         saved.clear();
         pending.write(saved);
-        let kept = match self.flow.buffer(WAITING, self.cx) {
-            Some(mut buffer) => {
-                buffer.clear();
-                buffer.extend(saved).is_ok()
-            }
-            None => false,
+        let Some(mut buffer) = self.flow.buffer(WAITING, self.cx) else {
+            return;
         };
-        self.space.records.lost += u64::from(!kept);
+        buffer.clear();
+        if buffer.extend(saved).is_err() {
+            // Numbers go on.
+            saved.clear();
+            self.space.records.lost += pending.write_head(saved);
+            buffer.clear();
+            let _ = buffer.extend(saved);
+        }
     }
 
     /// What waits for records is told as it is: nothing more will come.
@@ -296,27 +284,28 @@ impl Inspection<'_, '_, '_> {
             return;
         };
         let waiting = self.flow.buffered(WAITING, self.cx);
-        if self.ids.recording.is_off() || waiting.is_empty() {
+        if waiting.is_empty() {
             return;
         }
         let records = &mut self.space.records;
         let mut transactions = Transactions::new(&self.ids.recording, waiting, records);
-        transactions.end(dissected(known));
+        transactions.end(records::protocol_of(known));
         let pending = transactions.pending;
         self.keep_waiting(&pending);
     }
 
     /// The transaction under way, for alerts that are about no message.
-    pub(super) fn under_way(&self) -> Option<records::Transaction> {
-        let bytes = self.flow.buffered(WAITING, self.cx);
+    pub(super) fn under_way(&self, to_server: bool) -> Option<records::Transaction> {
         let Application::Known(known) = self.flow.state.progress.application() else {
             return None;
         };
-        (!bytes.is_empty()).then(|| records::under_way(&Pending::read(bytes), dissected(known)))
+        let pending = Pending::read(self.flow.buffered(WAITING, self.cx));
+        records::under_way(&pending, records::protocol_of(known), to_server)
     }
 
     /// Nothing more of this flow is parsed.
     fn stop_parsing(&mut self, lost: bool) {
+        self.end_records();
         self.flow.state.progress.stop_parsing();
         if let Some(mut buffer) = self.flow.buffer(PARSER, self.cx) {
             buffer.clear();

@@ -15,6 +15,7 @@ mod records_tests;
 mod report;
 mod seen;
 mod settings;
+mod side_buffers;
 mod state;
 #[cfg(test)]
 mod tests;

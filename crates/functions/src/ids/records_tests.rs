@@ -9,7 +9,10 @@ use super::*;
 fn recording(rules: &str, records: &[RecordKind]) -> Settings {
     Settings {
         records: records.to_vec(),
-        file_hashes: vec![FileHash::Md5],
+        file_hashes: match records.contains(&RecordKind::Fileinfo) {
+            true => vec![FileHash::Md5],
+            false => vec![],
+        },
         ..with(rules)
     }
 }
@@ -99,9 +102,18 @@ fn no_more_requests_wait_than_there_is_room_for() {
         let request = format!("GET /{number} HTTP/1.1\r\nHost: x\r\n\r\n");
         connection.up(&mut harness, request.as_bytes());
     }
-    connection.down(&mut harness, b"HTTP/1.1 204 No\r\n\r\n");
+    for _ in 0..9 {
+        connection.down(&mut harness, b"HTTP/1.1 204 No\r\n\r\n");
+    }
     let events = events(&mut harness);
-    assert_eq!(events[0].1["http"]["url"], "/8");
+    for (number, (_, event)) in events.iter().enumerate() {
+        let url = if number < 8 { Value::Null } else { json!("/8") };
+        assert_eq!(
+            (&event["http"]["url"], &event["tx_id"]),
+            (&url, &json!(number))
+        );
+    }
+    assert_eq!(events.len(), 9);
     assert_eq!(harness.counter("ids", "records_lost"), 8);
 }
 
@@ -375,4 +387,188 @@ alert http any any -> any any (file.name; content:"b.bin"; startswith; endswith;
         found.sort_unstable();
         assert_eq!(found, expected);
     }
+}
+
+#[test]
+fn what_a_blocked_flow_has_said_is_told() {
+    let rules = r#"drop http any any -> any any (http.uri; content:"evil"; sid:1;)"#;
+    let mut harness = ids(Settings {
+        action: Act::Rule,
+        ..recording(rules, &[RecordKind::Http])
+    });
+    let mut connection = Connection::open(&mut harness);
+    connection.up(&mut harness, b"GET /evil HTTP/1.1\r\nHost: x\r\n\r\n");
+    connection.up(&mut harness, b"GET /more HTTP/1.1\r\nHost: x\r\n\r\n");
+    harness.finish();
+    let told: Vec<(String, Value)> = events(&mut harness)
+        .into_iter()
+        .map(|(kind, event)| (kind, event["http"]["url"].clone()))
+        .collect();
+    assert_eq!(
+        told,
+        [
+            ("alert".to_owned(), json!("/evil")),
+            ("http".to_owned(), json!("/evil"))
+        ]
+    );
+}
+
+#[test]
+fn an_alert_of_a_stream_is_about_the_message_that_its_bytes_complete() {
+    let rules = r#"alert tcp any any -> any any (flow:to_client; content:"second"; sid:1;)
+alert tcp any any -> any any (flow:to_client; content:"part"; sid:2;)
+alert http any any -> any any (http.stat_code; content:"999"; sid:3;)"#;
+    let mut harness = ids(with(rules));
+    let mut connection = Connection::open(&mut harness);
+    for request in ["/1", "/2", "/3"] {
+        let request = format!("GET {request} HTTP/1.1\r\nHost: x\r\n\r\n");
+        connection.up(&mut harness, request.as_bytes());
+    }
+    connection.down(
+        &mut harness,
+        b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nab",
+    );
+    connection.down(
+        &mut harness,
+        b"HTTP/1.1 201 OK\r\nContent-Length: 6\r\n\r\nsecond",
+    );
+    connection.down(
+        &mut harness,
+        b"HTTP/1.1 202 OK\r\nContent-Length: 90\r\n\r\n",
+    );
+    connection.down(&mut harness, b"a part of it");
+    let told: Vec<(Value, Value, Value)> = events(&mut harness)
+        .into_iter()
+        .map(|(_, event)| {
+            let (http, number) = (event["http"].clone(), event["tx_id"].clone());
+            (http["url"].clone(), http["status"].clone(), number)
+        })
+        .collect();
+    assert_eq!(
+        told,
+        [
+            (json!("/2"), json!(201), json!(1)),
+            (json!("/3"), json!(202), json!(2))
+        ]
+    );
+}
+
+#[test]
+fn a_file_that_was_cut_is_none_that_is_closed() {
+    for (head, whole) in [
+        ("Content-Length: 9", false),
+        ("Transfer-Encoding: chunked", false),
+        ("Content-Length: 5", true),
+        ("Connection: close", true),
+    ] {
+        let mut harness = ids(recording("", &[RecordKind::Fileinfo]));
+        let mut connection = Connection::open(&mut harness);
+        connection.up(&mut harness, b"GET /f HTTP/1.1\r\nHost: x\r\n\r\n");
+        let response = format!("HTTP/1.1 200 OK\r\n{head}\r\n\r\n5\r\nabcde\r\n");
+        let bytes = match head {
+            "Transfer-Encoding: chunked" => response,
+            _ => response.replace("5\r\nabcde\r\n", "abcde"),
+        };
+        connection.down(&mut harness, bytes.as_bytes());
+        harness.finish();
+        let files = events(&mut harness);
+        assert_eq!(files.len(), 1, "{head}");
+        let file = &files[0].1["fileinfo"];
+        assert_eq!(file["state"] == "CLOSED", whole, "{head}");
+        assert_eq!(file.get("md5").is_some(), whole, "{head}");
+        assert_eq!(file["size"], 5);
+    }
+}
+
+#[test]
+fn commands_without_replies_are_told_when_the_flow_ends() {
+    let mut harness = ids(recording("", &[RecordKind::Ftp]));
+    let mut connection = Connection::open_to(&mut harness, "192.0.2.2:21");
+    connection.down(&mut harness, b"220 FTP\r\n");
+    connection.up(&mut harness, b"USER a\r\nPASS b\r\nQUIT\r\n");
+    connection.down(&mut harness, b"331 password\r\n");
+    harness.finish();
+    let told: Vec<(Value, Value)> = events(&mut harness)
+        .into_iter()
+        .map(|(_, event)| {
+            (
+                event["ftp"]["command"].clone(),
+                event["ftp"]["reply_received"].clone(),
+            )
+        })
+        .collect();
+    assert_eq!(
+        told,
+        [
+            (Value::Null, json!("yes")),
+            (json!("USER"), json!("yes")),
+            (json!("PASS"), json!("no")),
+            (json!("QUIT"), json!("no"))
+        ]
+    );
+}
+
+#[test]
+fn a_long_head_hides_no_alert() {
+    let rules = r#"alert http any any -> any any (http.uri; content:"evil"; sid:1;)"#;
+    let mut harness = ids(with(rules));
+    let mut connection = Connection::open(&mut harness);
+    let request = [
+        b"GET /evil",
+        &[0xff; 4_000][..],
+        b" HTTP/1.1\r\nHost: x\r\n\r\n",
+    ]
+    .concat();
+    for piece in request.chunks(1_000) {
+        connection.up(&mut harness, piece);
+    }
+    let told = events(&mut harness);
+    assert_eq!(told.len(), 1);
+    assert_eq!(told[0].1["alert"]["signature_id"], 1);
+}
+
+#[test]
+fn odd_packets_are_told_from_their_senders() {
+    let mut harness = ids(recording("", &[RecordKind::Anomaly, RecordKind::Http]));
+    let mut connection = Connection::open(&mut harness);
+    connection.up(&mut harness, b"GET / HTTP/1.1\r\nHost: x\r\n\r\n");
+    // Timestamps that were not agreed on.
+    let options = [1, 1, 8, 10, 0, 0, 0, 1, 0, 0, 0, 0];
+    let packet = Craft::tcp("192.0.2.1:80", "10.0.0.1:40000")
+        .seq(500)
+        .ack(128);
+    harness.send(
+        &packet
+            .options(&options)
+            .payload(b"HTTP/1.1 204 No\r\n\r\n")
+            .build(),
+    );
+    let told = events(&mut harness);
+    let odd: Vec<&Value> = told
+        .iter()
+        .filter(|e| e.0 == "anomaly")
+        .map(|e| &e.1)
+        .collect();
+    assert_eq!(odd.len(), 1, "{told:?}");
+    assert_eq!(
+        odd[0]["anomaly"],
+        json!({"type": "stream", "event": "stream.pkt_invalid_timestamp"})
+    );
+    assert_eq!(odd[0]["src_ip"], "192.0.2.1");
+}
+
+#[test]
+fn hashes_that_no_record_shows_are_refused() {
+    let error = super::tests::refused(
+        Settings {
+            file_hashes: vec![FileHash::Sha1],
+            records: vec![RecordKind::Http],
+            ..with("")
+        },
+        &[],
+    );
+    assert!(
+        error.to_string().contains("no record shows the hashes"),
+        "{error}"
+    );
 }

@@ -54,9 +54,9 @@ impl Space {
 pub(super) struct Found {
     /// Generator and number of each rule.
     alerts: Vec<(u32, u32)>,
-    /// The transactions that alerts are about, each with the alerts before it that have none yet: the first and
-    /// the number behind the last.
-    objects: Vec<(usize, usize, Transaction)>,
+    /// The transactions that alerts are about, each with the number behind its last alert; those before it that
+    /// no other one has are its own.
+    objects: Vec<(usize, Transaction)>,
     lost: u64,
 }
 
@@ -71,24 +71,29 @@ impl Found {
         }
     }
 
-    pub(super) fn len(&self) -> usize {
-        self.alerts.len()
-    }
-
     pub(super) fn is_empty(&self) -> bool {
         self.alerts.is_empty()
     }
 
-    /// The alerts from number `from` on are about this transaction.
-    pub(super) fn attach(&mut self, from: usize, to: Transaction) {
-        self.objects.push((from, self.alerts.len(), to));
+    /// True where an alert has no transaction yet.
+    pub(super) fn has_unattached(&self) -> bool {
+        self.attached() < self.alerts.len()
+    }
+
+    /// The alerts that have no transaction yet are about this one.
+    pub(super) fn attach(&mut self, to: Transaction) {
+        self.objects.push((self.alerts.len(), to));
+    }
+
+    fn attached(&self) -> usize {
+        self.objects.last().map_or(0, |(end, _)| *end)
     }
 
     /// The transaction that an alert is about.
     fn object(&self, alert: usize) -> Option<&Transaction> {
         let mut objects = self.objects.iter();
-        let object = objects.find(|(from, to, _)| (*from..*to).contains(&alert));
-        object.map(|(_, _, transaction)| transaction)
+        let object = objects.find(|(end, _)| alert < *end);
+        object.map(|(_, transaction)| transaction)
     }
 }
 
@@ -318,15 +323,26 @@ fn write_alert(
         event.end();
     }
     event.end();
+    let whole = event.optional(|event| write_transaction(event, recording, object))
+        & event.optional(|event| write_bytes(event, about));
+    drop(event);
+    cx.count(Count::FieldsCut, u64::from(!whole));
+}
+
+fn write_transaction(event: &mut Event<'_>, recording: &Recording, object: Option<&Transaction>) {
     if recording.shows(AlertField::App)
         && let Some(object) = object
     {
         event
             .number("tx_id", u64::from(object.number()))
             .text("app_proto", object.protocol.name());
-        write_object(&mut event, object);
+        write_object(event, object);
     }
+}
+
+fn write_bytes(event: &mut Event<'_>, about: &About<'_>) {
     let base64 = |bytes| Base64Display::new(bytes, &STANDARD);
+    let recording = about.recording;
     if recording.shows(AlertField::Payload) {
         event.display("payload", base64(about.payload));
     }
@@ -378,17 +394,15 @@ fn tell_records(about: &About<'_>, records: &mut Records, cx: &mut Context<'_>) 
             Record::Transaction(of) => (of.protocol.name(), true),
             Record::File { to_server, .. } => ("fileinfo", *to_server),
             Record::Anomaly { to_server, .. } => ("anomaly", *to_server),
-            Record::Packet { .. } => ("anomaly", about.flow.to_server),
+            Record::Packet { to_server, .. } => ("anomaly", *to_server),
         };
         let oriented = match to_server == about.flow.to_server {
             true => *about.flow,
             false => turned(about.flow),
         };
         cx.count(Count::Records, 1);
-        for line in 0..records::lines(&record) {
-            let mut event = cx.packet_event(kind);
-            ends(&mut event, &oriented, about.id);
-            records::write_record(&mut event, &record, line);
-        }
+        let mut event = cx.packet_event(kind);
+        ends(&mut event, &oriented, about.id);
+        records::write_record(&mut event, &record);
     }
 }

@@ -15,11 +15,9 @@ use super::lists::{self, Named};
 use super::messages::protocols;
 use super::records::{AlertField, FileHash, RecordKind, Recording};
 use super::report::Catalogue;
+use super::side_buffers::BUFFER_BYTES;
 use super::told::told;
 use crate::stream::Limits;
-
-/// Most bytes in a side buffer.
-pub(super) const BUFFER_BYTES: u32 = 256 * 1024;
 
 /// Settings of [`super::Ids`].
 #[derive(Clone, Debug, Deserialize, JsonSchema)]
@@ -145,7 +143,7 @@ pub fn parse_options(unsupported: OnUnsupported) -> ParseOptions {
 }
 
 impl Settings {
-    /// Limits of streams.
+    /// Limits of streams, where the settings are right together.
     pub(super) fn limits(&self) -> Result<Limits, SettingsError> {
         if !(1_024..=BUFFER_BYTES / 2).contains(&self.reorder) {
             return Err(SettingsError::new(
@@ -160,6 +158,12 @@ impl Settings {
                 format!("{} bytes can't be kept", self.window),
             )
             .help("give 256 to 65536"));
+        }
+        if !self.file_hashes.is_empty() && !self.records.contains(&RecordKind::Fileinfo) {
+            return Err(
+                SettingsError::new("file-hashes", "no record shows the hashes")
+                    .help("add `fileinfo` to `records`"),
+            );
         }
         Ok(Limits {
             window: self.reorder,

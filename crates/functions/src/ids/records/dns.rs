@@ -13,20 +13,11 @@ const RESPONSE: i64 = 0x8000;
 /// A flag that has no meaning (RFC 1035 section 4.1.1).
 const Z: i64 = 0x40;
 
-/// Lines that a message gives: a query one for each question, up to eight.
-pub(super) fn lines(note: &Note) -> usize {
-    const MOST: usize = 8;
-    match note.number(Number::DnsFlags).unwrap_or(0) & RESPONSE {
-        0 => note.values(Field::DnsQuery).count().clamp(1, MOST),
-        _ => 1,
-    }
-}
-
-/// A question of a query, or an answer, of the transaction with this number.
-pub(super) fn write(event: &mut Event<'_>, note: &Note, (question, number): (usize, u32)) {
+/// A query, or an answer, of the transaction with this number. A message has one question at most.
+pub(super) fn write(event: &mut Event<'_>, note: &Note, number: u32) {
     let flags = note.number(Number::DnsFlags).unwrap_or(0);
     match flags & RESPONSE {
-        0 => query(event, note, question),
+        0 => query(event, note),
         _ => answer(event, note, flags),
     }
     event.number("tx_id", u64::from(number));
@@ -36,33 +27,30 @@ pub(super) fn write(event: &mut Event<'_>, note: &Note, (question, number): (usi
 pub(super) fn write_in_alert(event: &mut Event<'_>, note: &Note, number: u32) {
     if note.number(Number::DnsFlags).unwrap_or(0) & RESPONSE != 0 {
         event.object("answer");
-        write(event, note, (0, number));
+        write(event, note, number);
     } else {
-        event.array("query");
-        for (question, _) in note.values(Field::DnsQuery).enumerate() {
-            event.element();
-            write(event, note, (question, number));
-            event.end();
-        }
+        event.array("query").element();
+        write(event, note, number);
+        event.end();
     }
     event.end();
 }
 
-fn query(event: &mut Event<'_>, note: &Note, question: usize) {
+fn query(event: &mut Event<'_>, note: &Note) {
     event.text("type", "query");
     event.number("id", unsigned(note, Number::DnsId));
     if note.number(Number::DnsFlags).unwrap_or(0) & Z != 0 {
         event.flag("z", true);
     }
-    name_and_type(event, note, question);
+    name_and_type(event, note);
     event.number("opcode", unsigned(note, Number::DnsOpcode));
 }
 
-fn name_and_type(event: &mut Event<'_>, note: &Note, question: usize) {
-    if let Some(name) = note.values(Field::DnsQuery).nth(question) {
+fn name_and_type(event: &mut Event<'_>, note: &Note) {
+    if let Some(name) = note.get(Field::DnsQuery) {
         event.bytes("rrname", name);
     }
-    if let Some(kind) = note.numbers(Number::DnsRrtype).nth(question) {
+    if let Some(kind) = note.number(Number::DnsRrtype) {
         write_type(event, kind);
     }
 }
@@ -86,7 +74,7 @@ fn answer(event: &mut Event<'_>, note: &Note, flags: i64) {
         }
     }
     event.number("opcode", unsigned(note, Number::DnsOpcode));
-    name_and_type(event, note, 0);
+    name_and_type(event, note);
     write_code(event, unsigned(note, Number::DnsRcode));
     let answers = Section::answers(note);
     answers.write("answers", event);

@@ -33,8 +33,11 @@ impl File {
             return None;
         }
         let name = name(message, asked);
+        let has = |notice| message.notices().contains(&notice);
+        let whole =
+            body.complete && !has(Notice::HttpBodyShort) && !has(Notice::HttpBadCompression);
         let mut hashes = Vec::new();
-        if body.complete {
+        if whole {
             for (hash, name) in [
                 (FileHash::Md5, "md5"),
                 (FileHash::Sha1, "sha1"),
@@ -48,8 +51,8 @@ impl File {
         Some(File {
             name: name.get(..LONGEST_NAME).unwrap_or(name).to_vec(),
             size: body.bytes.len() as u64,
-            whole: body.complete,
-            gaps: message.notices().contains(&Notice::HttpBodyGap),
+            whole,
+            gaps: has(Notice::HttpBodyGap),
             hashes,
         })
     }
@@ -58,8 +61,24 @@ impl File {
 /// The name of the file in a message; `asked` is the target of its request.
 pub(super) fn name<'m>(message: &Message<'m>, asked: &'m [u8]) -> &'m [u8] {
     let header = message.get(Field::HttpHeader).unwrap_or(&[]);
-    let path = asked.split(|&b| b == b'?').next().unwrap_or(asked);
+    let (_, path) = target(asked);
+    let path = path.split(|&b| b == b'?').next().unwrap_or(path);
     disposition(header).unwrap_or(path)
+}
+
+/// A request's target in two: host and port where it has them (RFC 9112 section 3.2.2), and what follows.
+pub(super) fn target(asked: &[u8]) -> (Option<&[u8]>, &[u8]) {
+    const SCHEMES: [&[u8]; 2] = [b"http://", b"https://"];
+    for scheme in SCHEMES {
+        if let Some((front, rest)) = asked.split_at_checked(scheme.len())
+            && front.eq_ignore_ascii_case(scheme)
+        {
+            let end = rest.iter().position(|b| b"/?#".contains(b));
+            let (host, path) = rest.split_at(end.unwrap_or(rest.len()));
+            return (Some(host), path);
+        }
+    }
+    (None, asked)
 }
 
 fn digits(hash: FileHash, bytes: &[u8]) -> String {
@@ -82,15 +101,21 @@ fn disposition(header: &[u8]) -> Option<&[u8]> {
         let name = line.get(..NAME.len());
         name.is_some_and(|name| name.eq_ignore_ascii_case(NAME))
     })?;
-    let mut parameters = line.split(|&b| b == b';').map(<[u8]>::trim_ascii);
-    let value = parameters.find_map(|parameter| {
-        let (name, value) = parameter.split_at_checked(PARAMETER.len())?;
-        name.eq_ignore_ascii_case(PARAMETER).then_some(value)
-    })?;
-    let value = value.trim_ascii();
+    let at = line
+        .windows(PARAMETER.len())
+        .enumerate()
+        .find(|(at, found)| {
+            let before = at.checked_sub(1).and_then(|at| line.get(at));
+            found.eq_ignore_ascii_case(PARAMETER) && matches!(before, Some(b';' | b' ' | b'\t'))
+        });
+    let value = line.get(at?.0 + PARAMETER.len()..)?;
     let value = match value.strip_prefix(b"\"") {
         Some(quoted) => quoted.split(|&b| b == b'"').next().unwrap_or(quoted),
-        None => value,
+        None => value
+            .split(|&b| b == b';')
+            .next()
+            .unwrap_or(value)
+            .trim_ascii(),
     };
     (!value.is_empty()).then_some(value)
 }
@@ -107,6 +132,10 @@ mod tests {
                 Some("a b.exe"),
             ),
             (
+                "Content-Disposition: attachment; filename=\"a;b.txt\"; x=y\r\n",
+                Some("a;b.txt"),
+            ),
+            (
                 "content-disposition:inline;FileName=x.pdf\r\n",
                 Some("x.pdf"),
             ),
@@ -115,6 +144,19 @@ mod tests {
             ("X-Content-Disposition: a; filename=b\r\n", None),
         ] {
             assert_eq!(disposition(header.as_bytes()), name.map(str::as_bytes));
+        }
+    }
+
+    #[test]
+    fn targets_come_apart() {
+        for (asked, host, path) in [
+            ("/a?b", None, "/a?b"),
+            ("http://h:81/p", Some("h:81"), "/p"),
+            ("HTTPS://h", Some("h"), ""),
+            ("*", None, "*"),
+        ] {
+            let parts = (host.map(str::as_bytes), path.as_bytes());
+            assert_eq!(target(asked.as_bytes()), parts);
         }
     }
 

@@ -94,9 +94,12 @@ impl Recording {
         self.hashes.contains(&hash)
     }
 
-    /// True where nothing is noted of messages.
-    pub(in super::super) fn is_off(&self) -> bool {
-        self.kinds.is_empty() && !self.shows(AlertField::App) && !self.names
+    /// True where transactions of this protocol are noted.
+    pub(in super::super) fn notes(&self, protocol: Protocol) -> bool {
+        let of_http = self.names || self.has(RecordKind::Fileinfo);
+        self.has(kind(protocol))
+            || self.shows(AlertField::App)
+            || protocol == Protocol::Http && of_http
     }
 
     /// True where rules look at names of files.
@@ -108,7 +111,7 @@ impl Recording {
     pub(in super::super) fn protocols(&self) -> AppProtocols {
         let wanted = AppProtocol::ALL.into_iter().filter(|protocol| {
             let (is_http, anomaly) = (*protocol == AppProtocol::Http, RecordKind::Anomaly);
-            self.has(kind_of(*protocol))
+            self.has(kind(protocol_of(*protocol)))
                 || self.has(anomaly)
                 || is_http && self.has(RecordKind::Fileinfo)
         });
@@ -116,14 +119,15 @@ impl Recording {
     }
 }
 
-fn kind_of(protocol: AppProtocol) -> RecordKind {
+/// What parsers call a protocol of rules.
+pub(in super::super) fn protocol_of(protocol: AppProtocol) -> Protocol {
     match protocol {
-        AppProtocol::Http => RecordKind::Http,
-        AppProtocol::Dns => RecordKind::Dns,
-        AppProtocol::Tls => RecordKind::Tls,
-        AppProtocol::Ssh => RecordKind::Ssh,
-        AppProtocol::Smtp => RecordKind::Smtp,
-        AppProtocol::Ftp => RecordKind::Ftp,
+        AppProtocol::Http => Protocol::Http,
+        AppProtocol::Dns => Protocol::Dns,
+        AppProtocol::Tls => Protocol::Tls,
+        AppProtocol::Ssh => Protocol::Ssh,
+        AppProtocol::Smtp => Protocol::Smtp,
+        AppProtocol::Ftp => Protocol::Ftp,
     }
 }
 

@@ -19,8 +19,8 @@ mod write;
 
 pub use kinds::{AlertField, FileHash, RecordKind};
 
-pub(super) use kinds::Recording;
+pub(super) use kinds::{Recording, protocol_of};
 pub(super) use pending::Pending;
 pub(super) use record::{Record, Records, Transaction};
 pub(super) use transactions::{Transactions, under_way};
-pub(super) use write::{lines, write_object, write_record};
+pub(super) use write::{write_object, write_record};

@@ -9,16 +9,55 @@ const MOST: usize = 16 * 1024;
 /// Tags from here on are numbers, and from there on notices.
 const NUMBER: u8 = 128;
 const NOTICE: u8 = 192;
+/// The tag that ends a note that would have been longer.
+const CUT: u8 = 255;
+/// Bytes of a tag and a length.
+const PART: usize = 3;
 
 const _: () = assert!(Field::ALL.len() < NUMBER as usize);
 const _: () = assert!(Number::ALL.len() < (NOTICE - NUMBER) as usize);
-const _: () = assert!(Notice::ALL.len() < (u8::MAX - NOTICE) as usize);
+const _: () = assert!(Notice::ALL.len() < (CUT - NOTICE) as usize);
 const _: () = assert!(LONGEST <= u16::MAX as usize);
+
+/// A sum over all names that tags stand for, in their order: another release may have others.
+pub(super) const NAMES: u32 = {
+    let mut sum = 0;
+    let mut place = 0;
+    while place < Field::ALL.len() {
+        sum = summed(sum, Field::ALL[place].name());
+        place += 1;
+    }
+    place = 0;
+    while place < Number::ALL.len() {
+        sum = summed(sum, Number::ALL[place].name());
+        place += 1;
+    }
+    place = 0;
+    while place < Notice::ALL.len() {
+        sum = summed(sum, Notice::ALL[place].name());
+        place += 1;
+    }
+    sum
+};
+
+/// FNV-1a over a name and its end.
+const fn summed(mut sum: u32, name: &str) -> u32 {
+    let bytes = name.as_bytes();
+    let mut place = 0;
+    while place <= bytes.len() {
+        let byte = if place < bytes.len() { bytes[place] } else { 0 };
+        sum = (sum ^ byte as u32).wrapping_mul(0x0100_0193);
+        place += 1;
+    }
+    sum
+}
 
 /// Fields and numbers of a message in its order: a tag, a length and bytes, one behind another.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(in super::super) struct Note {
     bytes: Vec<u8>,
+    /// It ends with [`CUT`]: nothing is added any more.
+    cut: bool,
 }
 
 /// A field or a number.
@@ -49,9 +88,13 @@ impl Note {
 
     /// Out of bytes that [`Note::bytes`] gave.
     pub(super) fn read(bytes: &[u8]) -> Note {
-        Note {
+        let mut note = Note {
             bytes: bytes.to_vec(),
-        }
+            cut: false,
+        };
+        let cut = note.tags().any(|(tag, _)| tag == CUT);
+        note.cut = cut;
+        note
     }
 
     pub(super) fn bytes(&self) -> &[u8] {
@@ -72,7 +115,13 @@ impl Note {
             }
             Part::Notice(notice) => (NOTICE + notice as u8, &[][..]),
         };
-        if self.bytes.len() + 3 + value.len() > MOST {
+        if self.cut {
+            return;
+        }
+        // What follows a part that does not fit would be taken for another one's.
+        if self.bytes.len() + PART + value.len() > MOST - PART {
+            self.bytes.extend_from_slice(&[CUT, 0, 0]);
+            self.cut = true;
             return;
         }
         self.bytes.push(tag);
@@ -100,16 +149,22 @@ impl Note {
         }
     }
 
-    /// All of it, in order.
-    pub(super) fn parts(&self) -> impl Iterator<Item = Part<'_>> {
+    fn tags(&self) -> impl Iterator<Item = (u8, &[u8])> {
         let mut rest = &self.bytes[..];
         core::iter::from_fn(move || {
-            let ([tag, low, high], behind) = rest.split_first_chunk::<3>()?;
+            let ([tag, low, high], behind) = rest.split_first_chunk::<PART>()?;
             let length = u16::from_le_bytes([*low, *high]);
             let (value, behind) = behind.split_at_checked(length.into())?;
             rest = behind;
+            Some((*tag, value))
+        })
+    }
+
+    /// All of it, in order.
+    pub(super) fn parts(&self) -> impl Iterator<Item = Part<'_>> {
+        self.tags().map_while(|(tag, value)| {
             let place = |first| usize::from(tag - first);
-            Some(match *tag {
+            Some(match tag {
                 ..NUMBER => Part::Value(*Field::ALL.get(place(0))?, value),
                 NUMBER..NOTICE => {
                     let value = i64::from_le_bytes(value.try_into().ok()?);
@@ -165,7 +220,12 @@ mod tests {
             note.put(Part::Value(Field::HttpUri, &[b'x'; LONGEST]));
         }
         assert!(note.bytes().len() <= MOST);
-        // Bytes of another release end the note.
+        // A shorter part behind one that did not fit would be taken for its.
+        let whole = note.clone();
+        note.put(Part::Value(Field::HttpHost, b"h"));
+        assert_eq!(note, whole);
+        assert_eq!(Note::read(note.bytes()), whole);
+        // What is no tag ends the note.
         assert_eq!(Note::read(&[127, 1, 0, 7]).parts().count(), 0);
         assert_eq!(Note::read(&[0, 9, 0, 7]).parts().count(), 0);
     }

@@ -2,20 +2,30 @@
 
 use std::collections::VecDeque;
 
-use super::note::Note;
+use super::super::side_buffers::BUFFER_BYTES;
+use super::note::{NAMES, Note};
 
-/// Version of the bytes.
-const VERSION: u8 = 1;
+/// Says which release has written the bytes: places of names are part of them.
+const VERSION: [u8; 4] = NAMES.to_le_bytes();
 /// Notes that wait; the oldest is given up for a new one.
 const MOST: usize = 32;
 /// Bytes of them.
 const MOST_BYTES: usize = 64 * 1024;
+/// Bytes before the notes: version, transactions done, and given up.
+const HEAD: usize = 12;
+/// Bytes of a length.
+const LENGTH: usize = 4;
+
+// All that waits fits a side buffer.
+const _: () = assert!(HEAD + MOST_BYTES <= BUFFER_BYTES as usize);
 
 /// Notes that wait, the oldest first. Their bytes are in a side buffer of the flow.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(in super::super) struct Pending {
-    /// Transactions before the first one here.
+    /// Transactions that are over: the number of the first one that is not.
     done: u32,
+    /// Transactions behind those whose notes were given up for newer ones.
+    given_up: u32,
     notes: VecDeque<Note>,
     changed: bool,
 }
@@ -24,13 +34,20 @@ impl Pending {
     /// Out of a side buffer; what another release wrote counts as nothing.
     pub(in super::super) fn read(bytes: &[u8]) -> Pending {
         let mut pending = Pending::default();
-        let Some(([VERSION, a, b, c, d], mut rest)) = bytes.split_first_chunk::<5>() else {
+        let Some((head, mut rest)) = bytes.split_first_chunk::<HEAD>() else {
             return pending;
         };
-        pending.done = u32::from_le_bytes([*a, *b, *c, *d]);
-        while let Some((length, behind)) = rest.split_first_chunk::<4>()
-            && let length = u32::from_le_bytes(*length) as usize
-            && let Some((note, behind)) = behind.split_at_checked(length)
+        let ([version, done, given_up], []) = head.as_chunks::<4>() else {
+            return pending;
+        };
+        if *version != VERSION {
+            return pending;
+        }
+        pending.done = u32::from_le_bytes(*done);
+        pending.given_up = u32::from_le_bytes(*given_up);
+        while let Some((length, behind)) = rest.split_first_chunk::<LENGTH>()
+            && let Some((note, behind)) =
+                behind.split_at_checked(u32::from_le_bytes(*length) as usize)
         {
             pending.notes.push_back(Note::read(note));
             rest = behind;
@@ -40,12 +57,19 @@ impl Pending {
 
     /// Appends the bytes.
     pub(in super::super) fn write(&self, out: &mut Vec<u8>) {
-        out.push(VERSION);
-        out.extend_from_slice(&self.done.to_le_bytes());
+        self.write_head(out);
         for note in &self.notes {
             out.extend_from_slice(&(note.bytes().len() as u32).to_le_bytes());
             out.extend_from_slice(note.bytes());
         }
+    }
+
+    /// Appends the bytes without notes, which are then lost: their number.
+    pub(in super::super) fn write_head(&self, out: &mut Vec<u8>) -> u64 {
+        out.extend_from_slice(&VERSION);
+        out.extend_from_slice(&self.done.to_le_bytes());
+        out.extend_from_slice(&self.given_up.to_le_bytes());
+        self.notes.len() as u64
     }
 
     /// True where the side buffer has other bytes than these.
@@ -53,7 +77,7 @@ impl Pending {
         self.changed
     }
 
-    /// Transactions before the first one that waits: its number, from 0.
+    /// The number of the first transaction that is not over.
     pub(super) fn done(&self) -> u32 {
         self.done
     }
@@ -65,24 +89,35 @@ impl Pending {
         let mut displaced = 0;
         while self.notes.len() > places + 1 && !self.fits() {
             self.notes.remove(places);
-            self.next();
+            self.given_up = self.given_up.saturating_add(1);
             displaced += 1;
         }
         displaced
     }
 
     fn fits(&self) -> bool {
-        let bytes = self.notes.iter().map(|note| note.bytes().len() + 4);
+        let bytes = self.notes.iter().map(|note| note.bytes().len() + LENGTH);
         self.notes.len() <= MOST && bytes.sum::<usize>() <= MOST_BYTES
     }
 
-    /// The oldest note, with the number of its transaction.
-    pub(super) fn pop(&mut self) -> Option<(u32, Note)> {
-        let note = self.notes.pop_front()?;
+    /// The oldest note behind the first `places`, with the number of its transaction. The note of one that was
+    /// given up is empty.
+    pub(super) fn pop(&mut self, places: usize) -> Option<(u32, Note)> {
+        let note = if self.given_up > 0 {
+            self.given_up -= 1;
+            Note::default()
+        } else {
+            self.notes.remove(places)?
+        };
         Some((self.next(), note))
     }
 
-    /// The number of a transaction of which nothing waits.
+    /// True where a transaction waits behind the first `places`.
+    pub(super) fn waits_behind(&self, places: usize) -> bool {
+        self.given_up > 0 || self.notes.len() > places
+    }
+
+    /// The number of a transaction that is over with this.
     pub(super) fn next(&mut self) -> u32 {
         self.changed = true;
         self.done = self.done.wrapping_add(1);
@@ -91,8 +126,18 @@ impl Pending {
 
     /// The number of the next transaction, where each note behind the first `places` is of one.
     pub(super) fn coming(&self, places: usize) -> u32 {
-        let waiting = self.notes.len().saturating_sub(places);
-        self.done.wrapping_add(waiting as u32)
+        let waiting = self.notes.len().saturating_sub(places) as u32;
+        self.done.wrapping_add(self.given_up).wrapping_add(waiting)
+    }
+
+    /// The oldest note, unless it was given up.
+    pub(super) fn first(&self) -> Option<&Note> {
+        self.notes.front().filter(|_| self.given_up == 0)
+    }
+
+    /// The note that came last.
+    pub(super) fn last(&self) -> Option<&Note> {
+        self.notes.back()
     }
 
     /// The note of a place that protocols with one transaction at a time give it.
@@ -100,39 +145,31 @@ impl Pending {
         self.notes.get(place)
     }
 
-    /// Replaces the note of a place.
-    pub(super) fn set(&mut self, place: usize, note: Note) {
+    fn at_mut(&mut self, place: usize) -> Option<&mut Note> {
         while self.notes.len() <= place {
             self.notes.push_back(Note::default());
         }
-        if let Some(old) = self.notes.get_mut(place)
-            && *old != note
-        {
+        self.changed = true;
+        self.notes.get_mut(place)
+    }
+
+    /// Replaces the note of a place.
+    pub(super) fn set(&mut self, place: usize, note: Note) {
+        if let Some(old) = self.at_mut(place) {
             *old = note;
-            self.changed = true;
+        }
+    }
+
+    /// Adds to the note of a place.
+    pub(super) fn add(&mut self, place: usize, note: &Note) {
+        if let Some(old) = self.at_mut(place) {
+            old.add(note);
         }
     }
 
     /// Takes the note of a place and leaves an empty one.
     pub(super) fn take(&mut self, place: usize) -> Note {
-        let Some(note) = self.notes.get_mut(place) else {
-            return Note::default();
-        };
-        self.changed |= !note.is_empty();
-        core::mem::take(note)
-    }
-
-    /// The note that came last, with the number of its transaction where each note is of one.
-    pub(super) fn last(&self) -> Option<(u32, &Note)> {
-        let note = self.notes.back()?;
-        Some((self.coming(1), note))
-    }
-
-    /// Takes the first note behind the given places.
-    pub(super) fn take_behind(&mut self, places: usize) -> Option<Note> {
-        let note = self.notes.remove(places)?;
-        self.changed = true;
-        Some(note)
+        self.at_mut(place).map(core::mem::take).unwrap_or_default()
     }
 }
 
@@ -159,11 +196,16 @@ mod tests {
         pending.write(&mut bytes);
         let mut read = Pending::read(&bytes);
         assert!(!read.is_changed());
-        assert_eq!(read.pop(), Some((3, note(&[3]))));
+        assert_eq!((read.first(), read.coming(0)), (None, MOST as u32 + 3));
+        // Those that were given up keep their numbers.
+        for number in 0..3 {
+            assert_eq!(read.pop(0), Some((number, Note::default())));
+        }
+        assert_eq!(read.first(), Some(&note(&[3])));
+        assert_eq!(read.pop(0), Some((3, note(&[3]))));
         assert!(read.is_changed());
-        let last = note(&[MOST as u8 + 2]);
-        assert_eq!(read.last(), Some((MOST as u32 + 2, &last)));
-        bytes[0] = VERSION + 1;
+        assert_eq!(read.last(), Some(&note(&[MOST as u8 + 2])));
+        bytes[0] ^= 1;
         assert_eq!(Pending::read(&bytes), Pending::default());
         assert_eq!(Pending::read(&[]), Pending::default());
     }
@@ -175,6 +217,6 @@ mod tests {
         let displaced: u64 = (0..30).map(|_| pending.push(long.clone(), 0)).sum();
         let mut bytes = Vec::new();
         pending.write(&mut bytes);
-        assert!(displaced > 0 && bytes.len() <= MOST_BYTES + 5);
+        assert!(displaced > 0 && bytes.len() <= MOST_BYTES + HEAD);
     }
 }

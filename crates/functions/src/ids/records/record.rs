@@ -7,6 +7,9 @@ use super::file::File;
 use super::kinds::{RecordKind, Recording};
 use super::note::Note;
 
+/// Most records of one packet; more are counted and not told.
+const MOST: usize = 256;
+
 /// What the client and what the server says in a transaction; of SMTP the greeting, and the mail.
 pub(super) type Sides = [Note; 2];
 
@@ -53,6 +56,8 @@ pub(in super::super) enum Record {
     Packet {
         /// `decode` or `stream`.
         kind: &'static str,
+        /// It is a packet of the client.
+        to_server: bool,
         /// The event's name.
         event: &'static str,
     },
@@ -62,7 +67,7 @@ pub(in super::super) enum Record {
 #[derive(Debug, Default)]
 pub(in super::super) struct Records {
     pub(in super::super) list: Vec<Record>,
-    /// Notes that had no room to wait.
+    /// Notes that had no room to wait, and records beyond the bound.
     pub(in super::super) lost: u64,
 }
 
@@ -75,10 +80,24 @@ impl Records {
         if is_plain || !asks.has(RecordKind::Anomaly) {
             return;
         }
-        let packet = |kind, event| Record::Packet { kind, event };
+        let to_server = view.flow.to_server;
+        let packet = |kind, event| Record::Packet {
+            kind,
+            to_server,
+            event,
+        };
         let decode = decode.iter().map(|event| packet("decode", event.name()));
         let stream = stream.iter().map(|event| packet("stream", event.name()));
-        self.list.extend(decode.chain(stream));
+        decode.chain(stream).for_each(|record| self.push(record));
+    }
+
+    /// Adds a record, or counts it as lost where there are too many.
+    pub(super) fn push(&mut self, record: Record) {
+        if self.list.len() < MOST {
+            self.list.push(record);
+        } else {
+            self.lost += 1;
+        }
     }
 
     pub(in super::super) fn is_empty(&self) -> bool {

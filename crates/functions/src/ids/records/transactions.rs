@@ -24,8 +24,7 @@ const RESPONSE: &[Field] = &[
     Field::HttpStatusCode,
     Field::HttpLocation,
 ];
-const DNS: &[Field] = &[
-    Field::DnsQuery,
+const DNS_RECORDS: &[Field] = &[
     Field::DnsAnswerName,
     Field::DnsAnswerData,
     Field::DnsAuthorityName,
@@ -37,6 +36,8 @@ const DNS_NUMBERS: &[Number] = &[
     Number::DnsOpcode,
     Number::DnsRcode,
     Number::DnsRrtype,
+];
+const DNS_RECORD_NUMBERS: &[Number] = &[
     Number::DnsAnswerType,
     Number::DnsAnswerTtl,
     Number::DnsAuthorityType,
@@ -105,52 +106,64 @@ impl<'a> Transactions<'a> {
         }
     }
 
-    /// Takes note of a message.
-    pub(in super::super) fn take(&mut self, message: &Message<'_>) {
-        if self.asks.is_off() {
-            return;
+    /// Takes note of a message. Gives its transaction as far as it is known now, where it is `wanted`.
+    pub(in super::super) fn take(
+        &mut self,
+        message: &Message<'_>,
+        wanted: bool,
+    ) -> Option<Transaction> {
+        // A body is handed out as it grows, each time with the same notices.
+        let comes_again = message.protocol == Protocol::Http && !message.last;
+        if self.asks.has(RecordKind::Anomaly) && !comes_again {
+            for &notice in message.notices() {
+                self.records.push(Record::Anomaly {
+                    protocol: message.protocol,
+                    to_server: message.to_server,
+                    notice,
+                });
+            }
+        }
+        let grows = comes_again && message.continues;
+        if !self.asks.notes(message.protocol) || grows && !wanted {
+            return None;
         }
         self.read();
-        match message.protocol {
+        let (number, sides) = match message.protocol {
             Protocol::Http => self.http(message),
             Protocol::Dns => self.dns(message),
             Protocol::Tls => self.tls(message),
             Protocol::Ssh => self.ssh(message),
             Protocol::Smtp => self.smtp(message),
             Protocol::Ftp => self.ftp(message),
-        }
-        // A body is handed out as it grows, each time with the same notices.
-        let is_told = message.protocol == Protocol::Http && !message.last;
-        if self.asks.has(RecordKind::Anomaly) && !is_told {
-            let notices = message.notices().iter();
-            self.records
-                .list
-                .extend(notices.map(|&notice| Record::Anomaly {
-                    protocol: message.protocol,
-                    to_server: message.to_server,
-                    notice,
-                }));
-        }
+        };
+        wanted.then_some(Transaction {
+            protocol: message.protocol,
+            number,
+            sides,
+        })
     }
 
     /// The flow ends, or is parsed no more: what waits is told as it is.
     pub(in super::super) fn end(&mut self, protocol: Protocol) {
-        if self.asks.is_off() {
+        if !self.asks.notes(protocol) {
             return;
         }
         self.read();
         match protocol {
             Protocol::Dns => {}
             Protocol::Http => {
-                while let Some((number, request)) = self.pending.pop() {
-                    let sides = [request, Note::default()];
-                    self.give(protocol, number, sides);
+                while let Some((number, request)) = self.pending.pop(0) {
+                    self.give(protocol, number, [request, Note::default()]);
                 }
             }
             Protocol::Tls if self.pending.at(SERVER).is_none() => {}
             Protocol::Tls | Protocol::Ssh => self.both(protocol),
-            Protocol::Smtp => self.mail(),
-            Protocol::Ftp => self.replied(),
+            Protocol::Smtp => drop(self.mail()),
+            Protocol::Ftp => {
+                while self.pending.waits_behind(REPLIES + 1) || self.has(REPLIES) {
+                    self.replied();
+                }
+            }
         }
     }
 
@@ -160,9 +173,14 @@ impl<'a> Transactions<'a> {
         }
     }
 
+    /// True where there is something in the note of a place.
+    fn has(&self, place: usize) -> bool {
+        self.pending.at(place).is_some_and(|note| !note.is_empty())
+    }
+
     fn give(&mut self, protocol: Protocol, number: u32, sides: Sides) {
         if self.asks.has(kind(protocol)) {
-            self.records.list.push(Record::Transaction(Transaction {
+            self.records.push(Record::Transaction(Transaction {
                 protocol,
                 number,
                 sides,
@@ -171,39 +189,39 @@ impl<'a> Transactions<'a> {
     }
 
     /// Requests wait for responses.
-    fn http(&mut self, message: &Message<'_>) {
+    fn http(&mut self, message: &Message<'_>) -> (u32, Sides) {
         let to_server = message.to_server;
-        if to_server && !message.continues {
-            let note = Note::of(message, REQUEST, &[]);
-            self.records.lost += self.pending.push(note, 0);
-        }
-        if !message.last || !to_server && is_interim(message) {
-            return;
-        }
-        let (number, request) = match to_server {
-            // The newest: a client sends one request after another.
-            true => match self.pending.last() {
-                Some((number, note)) => (number, note.clone()),
-                None => (self.pending.done(), Note::default()),
-            },
-            false => match self.pending.pop() {
-                Some(first) => first,
-                None => (self.pending.next(), Note::default()),
-            },
-        };
-        let response = match to_server {
-            true => Note::default(),
+        let own = match to_server {
+            true => Note::of(message, REQUEST, &[]),
             false => Note::of(message, RESPONSE, &[Number::HttpBodyLength]),
         };
-        if self.asks.has(RecordKind::Fileinfo) {
+        let (number, sides) = if to_server {
+            if !message.continues {
+                self.records.lost += self.pending.push(own.clone(), 0);
+            }
+            // The newest: a client sends one request after another. The response may have come already.
+            let number = self.pending.coming(0).saturating_sub(1);
+            (number, [own, Note::default()])
+        } else if !message.last || is_interim(message) {
+            let request = self.pending.first().cloned().unwrap_or_default();
+            return (self.pending.done(), [request, own]);
+        } else {
+            let (number, request) = match self.pending.pop(0) {
+                Some(first) => first,
+                None => (self.pending.next(), Note::default()),
+            };
+            (number, [request, own])
+        };
+        if message.last && self.asks.has(RecordKind::Fileinfo) {
+            let [request, _] = &sides;
             let asked = request.get(Field::HttpRawUri).unwrap_or(&[]);
             if let Some(file) = File::of(message, asked, self.asks) {
                 let of = Transaction {
                     protocol: Protocol::Http,
                     number,
-                    sides: [request.clone(), response.clone()],
+                    sides: sides.clone(),
                 };
-                self.records.list.push(Record::File {
+                self.records.push(Record::File {
                     of,
                     to_server,
                     file,
@@ -211,140 +229,143 @@ impl<'a> Transactions<'a> {
             }
         }
         if !to_server {
-            self.give(Protocol::Http, number, [request, response]);
+            self.give(Protocol::Http, number, sides.clone());
         }
+        (number, sides)
     }
 
-    fn dns(&mut self, message: &Message<'_>) {
+    fn dns(&mut self, message: &Message<'_>) -> (u32, Sides) {
+        // The question first, so that no number of records hides it.
+        let mut note = Note::of(message, &[Field::DnsQuery], DNS_NUMBERS);
+        note.add(&Note::of(message, DNS_RECORDS, DNS_RECORD_NUMBERS));
         let number = self.pending.next();
-        if self.asks.has(RecordKind::Dns) {
-            let sides = [Note::of(message, DNS, DNS_NUMBERS), Note::default()];
-            self.give(Protocol::Dns, number, sides);
-        }
+        let sides = [note, Note::default()];
+        self.give(Protocol::Dns, number, sides.clone());
+        (number, sides)
     }
 
     /// Both hellos, and the certificates that follow the server's.
-    fn tls(&mut self, message: &Message<'_>) {
-        // One of each connection.
-        if self.pending.done() > 0 {
-            return;
-        }
+    fn tls(&mut self, message: &Message<'_>) -> (u32, Sides) {
         let note = Note::of(message, TLS, TLS_NUMBERS);
-        if note.is_empty() {
-            return;
+        if !note.is_empty() && self.pending.done() == 0 {
+            let place = if message.to_server { CLIENT } else { SERVER };
+            let version = note.number(Number::TlsVersion);
+            let whole = note.number(Number::TlsChainLength).is_some()
+                || version.is_some_and(|version| version >= TLS_13);
+            self.pending.set(place, note);
+            if place == SERVER && whole {
+                self.both(Protocol::Tls);
+            }
         }
-        let place = if message.to_server { CLIENT } else { SERVER };
-        let whole = note.number(Number::TlsChainLength).is_some()
-            || note
-                .number(Number::TlsVersion)
-                .is_some_and(|version| version >= TLS_13);
-        self.pending.set(place, note);
-        if place == SERVER && whole {
-            self.both(Protocol::Tls);
-        }
+        (0, self.sides())
     }
 
     /// Both banners; the algorithms follow in a message of their own.
-    fn ssh(&mut self, message: &Message<'_>) {
-        if self.pending.done() > 0 {
-            return;
+    fn ssh(&mut self, message: &Message<'_>) -> (u32, Sides) {
+        if self.pending.done() == 0 {
+            let place = if message.to_server { CLIENT } else { SERVER };
+            self.pending.add(place, &Note::of(message, SSH, &[]));
+            let has = |place, field| {
+                let note = self.pending.at(place);
+                note.is_some_and(|note| note.get(field).is_some())
+            };
+            if has(CLIENT, Field::SshHassh) && has(SERVER, Field::SshHasshServer) {
+                self.both(Protocol::Ssh);
+            }
         }
-        let place = if message.to_server { CLIENT } else { SERVER };
-        let mut note = self.pending.at(place).cloned().unwrap_or_default();
-        note.add(&Note::of(message, SSH, &[]));
-        self.pending.set(place, note);
-        let has = |place, field| {
-            let note = self.pending.at(place);
-            note.is_some_and(|note| note.get(field).is_some())
-        };
-        if has(CLIENT, Field::SshHassh) && has(SERVER, Field::SshHasshServer) {
-            self.both(Protocol::Ssh);
-        }
+        (0, self.sides())
     }
 
-    /// The notes of both sides as one record, which is the flow's only one.
+    /// The notes of both sides as one record, which is the flow's only one. They stay, for later alerts.
     fn both(&mut self, protocol: Protocol) {
-        let (client, server) = (self.pending.take(CLIENT), self.pending.take(SERVER));
-        if self.pending.done() > 0 || client.is_empty() && server.is_empty() {
+        let sides = self.sides();
+        if self.pending.done() > 0 || sides.iter().all(Note::is_empty) {
             return;
         }
         let number = self.pending.next();
-        self.give(protocol, number, [client, server]);
+        self.give(protocol, number, sides);
     }
 
-    fn smtp(&mut self, message: &Message<'_>) {
+    fn sides(&self) -> Sides {
+        let at = |place| self.pending.at(place).cloned().unwrap_or_default();
+        [at(CLIENT), at(SERVER)]
+    }
+
+    fn smtp(&mut self, message: &Message<'_>) -> (u32, Sides) {
         if !message.to_server {
-            return;
+            return (self.pending.done(), self.sides());
         }
         if message.last && message.get(Field::FileData).is_some() {
             return self.mail();
         }
-        let mut note = Note::of(message, SMTP, &[]);
-        if note.get(Field::SmtpHelo).is_some() {
-            self.pending.set(CLIENT, core::mem::take(&mut note));
-        }
-        let begun = self.pending.at(SERVER).cloned().unwrap_or_default();
-        let has_sender = |note: &Note| note.get(Field::SmtpMailFrom).is_some();
-        let mut mail = match has_sender(&note) && has_sender(&begun) {
-            true => {
-                self.mail();
-                Note::default()
-            }
-            false => begun,
-        };
-        if mail.is_empty() {
-            mail = Note::of(message, COMMAND, &[]);
-        }
-        mail.add(&note);
-        self.pending.set(SERVER, mail);
-        if message.get(Field::SmtpCommand) == Some(b"RSET") {
+        let note = Note::of(message, SMTP, &[]);
+        let begins = note.get(Field::SmtpMailFrom).is_some();
+        let begun = self.pending.at(SERVER);
+        if begins && begun.is_some_and(|begun| begun.get(Field::SmtpMailFrom).is_some()) {
             self.mail();
         }
+        if note.get(Field::SmtpHelo).is_some() {
+            self.pending.set(CLIENT, note);
+            self.pending.add(SERVER, &Note::of(message, COMMAND, &[]));
+        } else if self.has(SERVER) {
+            self.pending.add(SERVER, &note);
+        } else {
+            let mut mail = Note::of(message, COMMAND, &[]);
+            mail.add(&note);
+            self.pending.set(SERVER, mail);
+        }
+        if message.get(Field::SmtpCommand) == Some(b"RSET") {
+            return self.mail();
+        }
+        (self.pending.done(), self.sides())
     }
 
     /// The mail is over.
-    fn mail(&mut self) {
-        let mail = self.pending.take(SERVER);
-        if mail.is_empty() {
-            return;
+    fn mail(&mut self) -> (u32, Sides) {
+        let sides = self.sides();
+        if !self.has(SERVER) {
+            return (self.pending.done(), sides);
         }
-        let greeting = self.pending.at(CLIENT).cloned().unwrap_or_default();
+        self.pending.take(SERVER);
         let number = self.pending.next();
-        self.give(Protocol::Smtp, number, [greeting, mail]);
+        self.give(Protocol::Smtp, number, sides.clone());
+        (number, sides)
     }
 
     /// Commands wait for their replies; a reply has several lines, and 1xx comes before the last one.
-    fn ftp(&mut self, message: &Message<'_>) {
+    fn ftp(&mut self, message: &Message<'_>) -> (u32, Sides) {
         if message.to_server {
-            if self.pending.at(REPLIES).is_none() {
-                self.pending.set(REPLIES, Note::default());
-            }
+            self.pending.add(REPLIES, &Note::default());
             let mut command = Note::of(message, FTP, &[]);
             command.notice(message, Notice::FtpCommandTooLong);
-            self.records.lost += self.pending.push(command, REPLIES + 1);
-            return;
+            self.records.lost += self.pending.push(command.clone(), REPLIES + 1);
+            let number = self.pending.coming(REPLIES + 1).saturating_sub(1);
+            return (number, [command, Note::default()]);
         }
         let line = message.get(Field::FtpReply).unwrap_or(&[]);
-        let mut replies = self.pending.at(REPLIES).cloned().unwrap_or_default();
-        replies.put(Part::Value(Field::FtpReply, line));
-        replies.notice(message, Notice::FtpReplyTooLong);
-        self.pending.set(REPLIES, replies);
+        let mut reply = Note::default();
+        reply.put(Part::Value(Field::FtpReply, line));
+        reply.notice(message, Notice::FtpReplyTooLong);
+        self.pending.add(REPLIES, &reply);
         let code = message.number(Number::ReplyCode);
         let is_last = line.get(3).is_none_or(|&b| b == b' ');
         if is_last && code.is_some_and(|code| code >= 200) {
-            self.replied();
+            return self.replied();
         }
+        let command = self.pending.at(REPLIES + 1).cloned().unwrap_or_default();
+        (self.pending.done(), [command, reply])
     }
 
     /// The replies at hand belong to the oldest command; without one they are the greeting.
-    fn replied(&mut self) {
-        let command = self.pending.take_behind(REPLIES + 1).unwrap_or_default();
+    fn replied(&mut self) -> (u32, Sides) {
         let replies = self.pending.take(REPLIES);
-        if command.is_empty() && replies.is_empty() {
-            return;
-        }
-        let number = self.pending.next();
-        self.give(Protocol::Ftp, number, [command, replies]);
+        let (number, command) = match self.pending.pop(REPLIES + 1) {
+            Some(oldest) => oldest,
+            None => (self.pending.next(), Note::default()),
+        };
+        let sides = [command, replies];
+        self.give(Protocol::Ftp, number, sides.clone());
+        (number, sides)
     }
 
     /// The name of the file in a message, if it has one.
@@ -357,98 +378,40 @@ impl<'a> Transactions<'a> {
             true => message.get(Field::HttpRawUri),
             false => self
                 .pending
-                .at(0)
+                .first()
                 .and_then(|note| note.get(Field::HttpRawUri)),
         };
         Some(file::name(message, request.unwrap_or(&[])).to_vec())
     }
-
-    /// The transaction that a message belongs to, as far as it is known.
-    pub(in super::super) fn of(&mut self, message: &Message<'_>) -> Transaction {
-        self.read();
-        let to_server = message.to_server;
-        let (own, place) = match message.protocol {
-            Protocol::Http if to_server => (Note::of(message, REQUEST, &[]), CLIENT),
-            Protocol::Http => {
-                let numbers = &[Number::HttpBodyLength];
-                (Note::of(message, RESPONSE, numbers), SERVER)
-            }
-            Protocol::Dns => (Note::of(message, DNS, DNS_NUMBERS), CLIENT),
-            Protocol::Tls => {
-                let place = if to_server { CLIENT } else { SERVER };
-                (Note::of(message, TLS, TLS_NUMBERS), place)
-            }
-            Protocol::Ssh => {
-                let place = if to_server { CLIENT } else { SERVER };
-                (Note::of(message, SSH, &[]), place)
-            }
-            Protocol::Smtp => (Note::of(message, SMTP, &[]), SERVER),
-            Protocol::Ftp if to_server => (Note::of(message, FTP, &[]), CLIENT),
-            Protocol::Ftp => {
-                let mut note = Note::default();
-                let line = message.get(Field::FtpReply).unwrap_or(&[]);
-                note.put(Part::Value(Field::FtpReply, line));
-                (note, SERVER)
-            }
-        };
-        // A request that comes is none that waits.
-        let mut known = match (message.protocol, to_server) {
-            (protocol @ (Protocol::Http | Protocol::Ftp), true) => {
-                let places = if protocol == Protocol::Ftp {
-                    REPLIES + 1
-                } else {
-                    0
-                };
-                let number = match self.pending.last() {
-                    Some((number, _)) if message.continues => number,
-                    _ => self.pending.coming(places),
-                };
-                Transaction {
-                    protocol,
-                    number,
-                    sides: Sides::default(),
-                }
-            }
-            (protocol @ Protocol::Http, false) => {
-                let request = self.pending.at(0).cloned().unwrap_or_default();
-                Transaction {
-                    protocol,
-                    number: self.pending.done(),
-                    sides: [request, Note::default()],
-                }
-            }
-            (protocol, _) => under_way(&self.pending, protocol),
-        };
-        if let Some(side) = known.sides.get_mut(place) {
-            match message.protocol {
-                Protocol::Smtp | Protocol::Ssh => side.add(&own),
-                _ => *side = own,
-            }
-        }
-        known
-    }
 }
 
-/// The transaction under way, for what is found in a stream or a packet of its flow.
-pub(in super::super) fn under_way(pending: &Pending, protocol: Protocol) -> Transaction {
+/// The transaction under way, for what is found in a stream or a packet of this direction and is about no message.
+pub(in super::super) fn under_way(
+    pending: &Pending,
+    protocol: Protocol,
+    to_server: bool,
+) -> Option<Transaction> {
     let at = |place| pending.at(place).cloned().unwrap_or_default();
-    let (number, sides) = match protocol {
-        Protocol::Dns => (pending.done(), Sides::default()),
-        Protocol::Http => {
-            let last = pending.last().map(|(number, note)| (number, note.clone()));
-            let (number, note) = last.unwrap_or((pending.done(), Note::default()));
-            (number, [note, Note::default()])
+    let last = || pending.last().cloned().unwrap_or_default();
+    let newest = |places| pending.coming(places).saturating_sub(1);
+    let (number, sides) = match (protocol, to_server) {
+        (Protocol::Dns, _) => return None,
+        (Protocol::Http, true) => (newest(0), [last(), Note::default()]),
+        (Protocol::Http, false) => {
+            let first = pending.first().cloned().unwrap_or_default();
+            (pending.done(), [first, Note::default()])
         }
-        Protocol::Ftp => (pending.done(), [at(REPLIES + 1), at(REPLIES)]),
-        Protocol::Tls | Protocol::Ssh | Protocol::Smtp => {
-            (pending.done(), [at(CLIENT), at(SERVER)])
-        }
+        (Protocol::Ftp, true) => (newest(REPLIES + 1), [last(), Note::default()]),
+        (Protocol::Ftp, false) => (pending.done(), [at(REPLIES + 1), at(REPLIES)]),
+        (Protocol::Tls | Protocol::Ssh, _) => (0, [at(CLIENT), at(SERVER)]),
+        (Protocol::Smtp, _) => (pending.done(), [at(CLIENT), at(SERVER)]),
     };
-    Transaction {
+    let is_known = !sides.iter().all(Note::is_empty);
+    is_known.then_some(Transaction {
         protocol,
         number,
         sides,
-    }
+    })
 }
 
 /// A response before the final one (RFC 9110 section 15.2).

@@ -2,16 +2,12 @@
 
 use weir_dissect::{Field, Notice, Number, Protocol};
 use weir_nf::Event;
-use weir_nf::prelude::*;
 
 use super::dns;
-use super::file::File;
+use super::file::{File, target};
 use super::members::{hashes, list, number, unsigned, values};
 use super::note::{Note, Part};
 use super::record::{Record, Transaction};
-
-/// Digits of a date and a time of day.
-const SECONDS: usize = "1970-01-01T00:00:00".len();
 
 /// The object of a transaction in an alert: `http`, `dns`, ...
 pub(in super::super) fn write_object(event: &mut Event<'_>, of: &Transaction) {
@@ -41,24 +37,13 @@ pub(in super::super) fn write_object(event: &mut Event<'_>, of: &Transaction) {
     event.end();
 }
 
-/// Lines that a record gives.
-pub(in super::super) fn lines(record: &Record) -> usize {
-    match record {
-        Record::Transaction(of) if of.protocol == Protocol::Dns => {
-            let [note, _] = &of.sides;
-            dns::lines(note)
-        }
-        _ => 1,
-    }
-}
-
-/// What a line of a record has beside addresses.
-pub(in super::super) fn write_record(event: &mut Event<'_>, record: &Record, line: usize) {
+/// What a record has beside addresses.
+pub(in super::super) fn write_record(event: &mut Event<'_>, record: &Record) {
     match record {
         Record::Transaction(of) if of.protocol == Protocol::Dns => {
             let [note, _] = &of.sides;
             event.object("dns");
-            dns::write(event, note, (line, of.number));
+            dns::write(event, note, of.number);
             event.end();
         }
         Record::Transaction(of) => {
@@ -85,7 +70,9 @@ pub(in super::super) fn write_record(event: &mut Event<'_>, record: &Record, lin
                 .text("layer", "proto_parser")
                 .end();
         }
-        Record::Packet { kind, event: name } => {
+        Record::Packet {
+            kind, event: name, ..
+        } => {
             let prefix = match *kind {
                 "decode" => "decoder",
                 other => other,
@@ -116,7 +103,9 @@ fn write_file(event: &mut Event<'_>, file: &File, number: u32) {
 }
 
 fn http(event: &mut Event<'_>, request: &Note, response: &Note) {
-    let host = request.get(Field::HttpRawHost).unwrap_or(&[]);
+    let asked = request.get(Field::HttpRawUri).unwrap_or(&[]);
+    let own = request.get(Field::HttpRawHost).unwrap_or(&[]);
+    let host = target(asked).0.unwrap_or(own);
     let port = host.iter().rposition(|&b| b == b':');
     let port = port.and_then(|at| number(host.get(at + 1..)?));
     values(event, request, &[(Field::HttpHost, "hostname")]);
@@ -185,18 +174,12 @@ fn tls(event: &mut Event<'_>, client: &Note, server: &Note) {
         Some(0x7f00..=0x7f0f) => drop(event.text("version", "TLS 1.3 draft-<16")),
         Some(other) => drop(event.display("version", format_args!("0x{other:04x}"))),
     }
-    let has_chain = server.number(Number::TlsChainLength).is_some();
-    if agreed.is_some_and(|version| version < 0x0304) && !has_chain {
-        event.flag("session_resumed", true);
-    }
     for (number, name) in [
         (Number::TlsNotBefore, "notbefore"),
         (Number::TlsNotAfter, "notafter"),
     ] {
-        let seconds = server.number(number).and_then(|n| u64::try_from(n).ok());
-        if let Some(seconds) = seconds {
-            let text = Time::from_secs(seconds).to_string();
-            event.text(name, text.get(..SECONDS).unwrap_or(&text));
+        if let Some(seconds) = server.number(number) {
+            event.text(name, &date(seconds));
         }
     }
     hashes(event, "ja3", client, (Field::Ja3Hash, Field::Ja3String));
@@ -219,6 +202,32 @@ fn ssh(event: &mut Event<'_>, name: &str, note: &Note, hassh: (Field, Field)) {
     );
     hashes(event, "hassh", note, hassh);
     event.end();
+}
+
+/// Seconds of Unix time as a date and a time of day, before 1970 and far behind it, too: certificates name the year
+/// 9999. The calendar is computed as in <https://howardhinnant.github.io/date_algorithms.html> (`civil_from_days`).
+fn date(seconds: i64) -> String {
+    const DAY: i64 = 86_400;
+    const ERA: i64 = 146_097;
+    let (days, clock) = (seconds.div_euclid(DAY), seconds.rem_euclid(DAY));
+    // Days since 1 March of the year 0, in eras of 400 years.
+    let shifted = days + 719_468;
+    let (era, day) = (shifted.div_euclid(ERA), shifted.rem_euclid(ERA));
+    let year = (day - day / 1_460 + day / 36_524 - day / 146_096) / 365;
+    let of_year = day - (365 * year + year / 4 - year / 100);
+    let month = (5 * of_year + 2) / 153;
+    let of_month = of_year - (153 * month + 2) / 5 + 1;
+    let (month, later) = if month < 10 {
+        (month + 3, 0)
+    } else {
+        (month - 9, 1)
+    };
+    let year = era * 400 + year + later;
+    let (hours, minutes) = (clock / 3_600, clock / 60 % 60);
+    format!(
+        "{year:04}-{month:02}-{of_month:02}T{hours:02}:{minutes:02}:{:02}",
+        clock % 60
+    )
 }
 
 /// A command and its replies, whose first line of each is behind a code.
@@ -299,5 +308,41 @@ fn anomaly_name(protocol: Protocol, name: &str) -> String {
     match protocol {
         Protocol::Http | Protocol::Tls | Protocol::Smtp => name.to_ascii_uppercase(),
         Protocol::Dns | Protocol::Ssh | Protocol::Ftp => name.to_owned(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn dates_are_those_of_the_calendar() {
+        for (seconds, text) in [
+            (0, "1970-01-01T00:00:00"),
+            (-1, "1969-12-31T23:59:59"),
+            (951_782_400, "2000-02-29T00:00:00"),
+            (1_234_567_890, "2009-02-13T23:31:30"),
+            (4_107_542_400, "2100-03-01T00:00:00"),
+            (253_402_300_799, "9999-12-31T23:59:59"),
+            (-2_208_988_800, "1900-01-01T00:00:00"),
+        ] {
+            assert_eq!(date(seconds), text);
+        }
+    }
+
+    #[test]
+    fn ports_come_out_of_commands_and_replies() {
+        for (bytes, port) in [
+            (&b"127,0,0,1,4,1"[..], Some(1025)),
+            (b"127,0,0,1,255,255).", Some(65_535)),
+            (b"127,0,0,1,256,1", None),
+            (b"127,0,0,1,4", None),
+            (b"", None),
+        ] {
+            assert_eq!(port_of_six(bytes), port);
+        }
+        assert_eq!(port_between(b"|2|::1|5282|", 3), Some(5_282));
+        assert_eq!(port_between(b"|||5282|)", 3), Some(5_282));
+        assert_eq!(port_between(b"", 3), None);
     }
 }
