@@ -10,7 +10,7 @@ use std::path::PathBuf;
 use serde_json::Value;
 use weir_functions::ids::{AlertField, FileHash, Ids, RecordKind, Settings};
 use weir_io::capture::{OwnedRecord, ResegmentOptions, resegment};
-use weir_nf::host::{FlowOptions, OnMalformed, Stage, Timeouts};
+use weir_nf::host::Stage;
 use weir_runtime::harness::Harness;
 
 /// Records, each with how often it is there.
@@ -58,22 +58,8 @@ fn stage(records: &[RecordKind]) -> Stage {
             ..Settings::default()
         })
         .expect("the settings are right")
-        .flows(options())
+        .flows(support::inner_flows())
         .stage()
-}
-
-fn options() -> FlowOptions {
-    FlowOptions {
-        max: 1 << 16,
-        inner: true,
-        malformed: OnMalformed::Pass,
-        buffer_bytes: 64 << 20,
-        timeouts: Timeouts {
-            reuse: true,
-            ..Timeouts::NONE
-        },
-        ..FlowOptions::default()
-    }
 }
 
 /// Without what names packets.

@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 
 use weir_functions::ids::{Ids, Settings};
 use weir_io::capture::{OwnedRecord, ResegmentOptions, resegment};
-use weir_nf::host::{FlowOptions, OnMalformed, Stage, Timeouts};
+use weir_nf::host::Stage;
 
 use weir_runtime::harness::Harness;
 
@@ -108,26 +108,12 @@ fn input(folder: &Path) -> PathBuf {
         .unwrap_or_else(|| panic!("no capture in {}", folder.display()))
 }
 
-fn options() -> FlowOptions {
-    FlowOptions {
-        max: 1 << 16,
-        inner: true,
-        malformed: OnMalformed::Pass,
-        buffer_bytes: 64 << 20,
-        timeouts: Timeouts {
-            reuse: true,
-            ..Timeouts::NONE
-        },
-        ..FlowOptions::default()
-    }
-}
-
 /// The alerts, or why the rules don't load.
 fn alerts(settings: &Settings, packets: &[OwnedRecord]) -> Result<Counts, String> {
     let mut harness = Harness::builder()
         .with::<Ids>(settings.clone())
         .map_err(|error| error.to_string())?
-        .flows(options())
+        .flows(support::inner_flows())
         .build();
     let mut counts = Counts::new();
     for event in support::run(&mut harness, packets) {
@@ -309,7 +295,7 @@ impl Subset {
         let builder = Harness::builder()
             .with_sources::<Ids>(settings, &mut folder)
             .unwrap_or_else(|error| panic!("{error}"))
-            .flows(options());
+            .flows(support::inner_flows());
         let warnings = format!("{:?}", builder.warnings());
         assert!(warnings.contains("1 of 1607 rules"), "{warnings}");
         let loaded = loaded(&(folder.rules("et-core.rules") + &folder.rules("et-http.rules")));

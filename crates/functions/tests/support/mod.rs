@@ -9,6 +9,7 @@ use std::fs::File;
 use std::path::{Path, PathBuf};
 
 use weir_io::capture::{CaptureReader, OwnedRecord};
+use weir_nf::host::{FlowOptions, OnMalformed, Timeouts};
 use weir_nf::packet::{LinkType, Side, Time};
 use weir_runtime::harness::Harness;
 
@@ -188,4 +189,19 @@ pub(crate) fn run_moving(
     lines.extend(there.events());
     let value = |line: String| serde_json::from_str(&line).unwrap();
     lines.into_iter().map(value).collect()
+}
+
+/// Flows in tunnels, too, with malformed packets and room for what rules look back at.
+pub(crate) fn inner_flows() -> FlowOptions {
+    FlowOptions {
+        max: 1 << 16,
+        inner: true,
+        malformed: OnMalformed::Pass,
+        buffer_bytes: 64 << 20,
+        timeouts: Timeouts {
+            reuse: true,
+            ..Timeouts::NONE
+        },
+        ..FlowOptions::default()
+    }
 }
