@@ -8,7 +8,6 @@ use std::path::Path;
 
 use weir_functions::http::{Http, Settings};
 use weir_io::capture::{OwnedRecord, ResegmentOptions, resegment};
-use weir_nf::host::{FlowOptions, OnMalformed, Timeouts};
 use weir_runtime::harness::Harness;
 
 /// How often a request (method, URI) was seen.
@@ -51,17 +50,7 @@ fn reported(packets: &[OwnedRecord]) -> Requests {
     let mut harness = Harness::builder()
         .with::<Http>(Settings::default())
         .unwrap()
-        .flows(FlowOptions {
-            max: 1 << 16,
-            inner: true,
-            malformed: OnMalformed::Pass,
-            buffer_bytes: 64 << 20,
-            timeouts: Timeouts {
-                reuse: true,
-                ..Timeouts::NONE
-            },
-            ..FlowOptions::default()
-        })
+        .flows(support::inner_flows())
         .build();
     let mut requests = Requests::new();
     for event in support::run(&mut harness, packets) {

@@ -16,8 +16,8 @@ use weir_runtime::harness::Harness;
 /// Records, each with how often it is there.
 type Records = BTreeMap<String, usize>;
 
-/// Its client's packets are lost, and when a gap is given up depends on the number of packets behind it, so that
-/// responses come before the requests behind the gap or after them.
+/// This capture lacks packets of the client. A gap is given up after a number of packets, so that cuts decide whether a
+/// response comes before the requests behind the gap.
 const LOSES_PACKETS: &str = "zeek__zero-length-bodies-with-drops";
 /// Captures up to this many bytes are taken.
 const LONGEST: u64 = 300 << 10;
@@ -62,7 +62,7 @@ fn stage(records: &[RecordKind]) -> Stage {
         .stage()
 }
 
-/// Without what names packets.
+/// Counts events without their times and packet numbers.
 fn counted(events: Vec<Value>) -> Records {
     let mut records = Records::new();
     for mut event in events {

@@ -366,7 +366,7 @@ impl Event<'_> {
         self
     }
 
-    /// Adds what `write` adds, if the line still fits then; takes it back otherwise, and gives false.
+    /// Runs `write`; where the line no longer fits then, takes back what it added and returns false.
     pub fn optional(&mut self, write: impl FnOnce(&mut Self)) -> bool {
         if self.full {
             return true;
@@ -448,9 +448,21 @@ impl Event<'_> {
     /// Adds `src_ip`, `src_port`, `dest_ip`, `dest_port`, `proto` of a packet
     /// that travels in `direction`.
     pub fn endpoints(&mut self, key: &FlowKey, direction: Direction) -> &mut Self {
-        let (source, source_port) = key.source(direction);
-        let (destination, destination_port) = key.destination(direction);
-        let ports = matches!(key.proto(), 6 | 17 | 132);
+        self.ends(
+            key.source(direction),
+            key.destination(direction),
+            key.proto(),
+        )
+    }
+
+    /// The same out of addresses, ports and protocol; ports are left out where the protocol has none.
+    pub fn ends(
+        &mut self,
+        (source, source_port): (IpAddr, u16),
+        (destination, destination_port): (IpAddr, u16),
+        protocol: u8,
+    ) -> &mut Self {
+        let ports = matches!(protocol, 6 | 17 | 132);
         self.address("src_ip", source);
         if ports {
             self.number("src_port", u64::from(source_port));
@@ -459,7 +471,7 @@ impl Event<'_> {
         if ports {
             self.number("dest_port", u64::from(destination_port));
         }
-        match key.proto() {
+        match protocol {
             1 => self.text("proto", "ICMP"),
             6 => self.text("proto", "TCP"),
             17 => self.text("proto", "UDP"),

@@ -104,5 +104,5 @@ pub use packet_key::{KeyOutcome, flow_key};
 pub use parse::{Depth, ParseOptions, classify, parse, parse_into};
 pub use prefix::{Prefix, PrefixError, Prefixes};
 pub use quoted::Quoted;
-pub use time::Time;
+pub use time::{Time, civil_from_days};
 pub use wire::BufferTooSmall;

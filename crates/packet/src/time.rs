@@ -46,9 +46,10 @@ impl fmt::Display for Time {
     }
 }
 
-/// Proleptic Gregorian date of a day number since 1970-01-01, in the way of
-/// counting years from March so that the leap day is the last of the year.
-const fn civil_from_days(days: i64) -> (i64, u32, u32) {
+/// Proleptic Gregorian date, as year, month and day, of a day number since 1970-01-01; days before it are negative.
+///
+/// Years are counted from March, so that the leap day is the last of the year.
+pub const fn civil_from_days(days: i64) -> (i64, u32, u32) {
     let z = days + 719_468;
     let era = z.div_euclid(146_097);
     let day_of_era = z.rem_euclid(146_097);

@@ -72,7 +72,7 @@ sends no reset.",
     fn new(settings: Settings, set_up: &mut SetUp<'_>) -> Result<Ids, SettingsError> {
         let limits = settings.limits()?;
         let (rules, catalogue) = settings.compile(set_up)?;
-        let recording = settings.recording(&rules);
+        let recording = settings.recording(&rules)?;
         let recorded = recording.protocols();
         let has_anomalies = recording.has(RecordKind::Anomaly);
         Ok(Ids {

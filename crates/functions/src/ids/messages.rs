@@ -3,36 +3,19 @@
 use weir_dissect::{Dissector, Field, Message, Protocol};
 use weir_nf::prelude::*;
 use weir_signatures::{
-    Alert, AppEvent, AppEvents, AppNumber, AppProtocol, AppProtocols, Application, Buffer, Bytes,
-    FlowContext, FlowVars, MessageState, Phase, Scratch, Transaction,
+    Alert, AppEvent, AppEvents, AppNumber, Application, Buffer, Bytes, FlowContext, FlowVars,
+    MessageState, Phase, Scratch, Transaction,
 };
 
 use super::Ids;
 use super::counts::Count;
 use super::inspect::Inspection;
 use super::parser::{Head, Input, Live, append, give, snapshot};
+use super::protocols;
 use super::records::{self, AlertField, Pending, Transactions};
 use super::report::Found;
 use super::side_buffers::{PARSER, WAITING, WINDOWS};
 use super::view::turned;
-
-/// All protocols that parsers know.
-pub(super) fn protocols() -> AppProtocols {
-    AppProtocol::ALL
-        .into_iter()
-        .fold(AppProtocols::NONE, AppProtocols::with)
-}
-
-fn protocol(of: Protocol) -> AppProtocol {
-    match of {
-        Protocol::Http => AppProtocol::Http,
-        Protocol::Dns => AppProtocol::Dns,
-        Protocol::Tls => AppProtocol::Tls,
-        Protocol::Ssh => AppProtocol::Ssh,
-        Protocol::Smtp => AppProtocol::Smtp,
-        Protocol::Ftp => AppProtocol::Ftp,
-    }
-}
 
 /// The buffer of each field, by the field's number.
 pub(super) fn buffers() -> Vec<Option<weir_signatures::Buffer>> {
@@ -79,7 +62,7 @@ impl Around<'_> {
         found: &mut Found,
         transactions: &mut Transactions<'_>,
     ) {
-        let known = protocol(message.protocol);
+        let known = protocols::of_rules(message.protocol);
         if !self.ids.messages.contains(known) {
             return;
         }
@@ -213,7 +196,7 @@ impl Inspection<'_, '_, '_> {
     /// Notes what the flow speaks; true where that is new.
     fn decide(&mut self, parser: &Dissector) -> bool {
         let application = match parser.protocol() {
-            Some(known) => Application::Known(protocol(known)),
+            Some(known) => Application::Known(protocols::of_rules(known)),
             None if parser.is_over() => Application::Other,
             None => return false,
         };
@@ -229,7 +212,7 @@ impl Inspection<'_, '_, '_> {
 
     /// Writes the parser into its side buffer, and keeps it alive.
     fn keep(&mut self, to_server: bool, input: Input<'_>, head: Head, parser: Dissector) {
-        let known = parser.protocol().map(protocol);
+        let known = parser.protocol().map(protocols::of_rules);
         let unwanted = known.is_some_and(|known| !self.ids.parsed.contains(known));
         if parser.is_over() || unwanted {
             return self.stop_parsing(false);
@@ -257,7 +240,7 @@ impl Inspection<'_, '_, '_> {
         }
     }
 
-    /// Writes what waits for records into its side buffer.
+    /// Writes the pending notes into their side buffer.
     fn keep_waiting(&mut self, pending: &Pending) {
         if !pending.is_changed() {
             return;
@@ -278,7 +261,7 @@ impl Inspection<'_, '_, '_> {
         }
     }
 
-    /// What waits for records is told as it is: nothing more will come.
+    /// Ends the flow's transactions: requests and commands without an answer become records.
     pub(super) fn end_records(&mut self) {
         let Application::Known(known) = self.flow.state.progress.application() else {
             return;
@@ -289,7 +272,7 @@ impl Inspection<'_, '_, '_> {
         }
         let records = &mut self.space.records;
         let mut transactions = Transactions::new(&self.ids.recording, waiting, records);
-        transactions.end(records::protocol_of(known));
+        transactions.end(protocols::of_parsers(known));
         let pending = transactions.pending;
         self.keep_waiting(&pending);
     }
@@ -300,7 +283,7 @@ impl Inspection<'_, '_, '_> {
             return None;
         };
         let pending = Pending::read(self.flow.buffered(WAITING, self.cx));
-        records::under_way(&pending, records::protocol_of(known), to_server)
+        records::under_way(&pending, protocols::of_parsers(known), to_server)
     }
 
     /// Nothing more of this flow is parsed.

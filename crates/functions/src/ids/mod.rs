@@ -9,6 +9,7 @@ mod lists;
 mod loading;
 mod messages;
 mod parser;
+mod protocols;
 mod records;
 #[cfg(test)]
 mod records_tests;

@@ -11,7 +11,7 @@ use weir_nf::prelude::*;
 use weir_nf::{Event, EventLimit, LimitKind};
 use weir_signatures::{
     Alert, Classifications, DEFAULT_PRIORITY, FlowContext, Rule, Scratch, ScratchCounters,
-    Suppression, Threshold, ThresholdKind, ThresholdLists, Track, view,
+    Suppression, Threshold, ThresholdKind, ThresholdLists, Track,
 };
 
 use super::counts::Count;
@@ -228,7 +228,7 @@ fn metadata(entries: &[String]) -> Vec<(String, Vec<String>)> {
     keys
 }
 
-/// What alerts and records are about.
+/// The flow, packet and settings that events are written from.
 pub(super) struct About<'a> {
     pub(super) flow: &'a FlowContext,
     /// The flow's number.
@@ -240,7 +240,7 @@ pub(super) struct About<'a> {
     pub(super) frame: &'a [u8],
 }
 
-/// Records the alerts that were found, and what the flow has said; gives whether an alert blocks.
+/// Writes the alerts and records of one inspection; returns whether an alert blocks.
 pub(super) fn tell(
     catalogue: &Catalogue,
     about: &About<'_>,
@@ -364,23 +364,9 @@ fn ends(event: &mut Event<'_>, flow: &FlowContext, id: Option<u64>) {
     if let Some(id) = id {
         event.number("flow_id", id);
     }
-    let ports = matches!(flow.protocol, view::TCP | view::UDP | view::SCTP);
-    event.address("src_ip", flow.source);
-    if ports {
-        event.number("src_port", u64::from(flow.source_port));
-    }
-    event.address("dest_ip", flow.destination);
-    if ports {
-        event.number("dest_port", u64::from(flow.destination_port));
-    }
-    match flow.protocol {
-        view::ICMP => event.text("proto", "ICMP"),
-        view::TCP => event.text("proto", "TCP"),
-        view::UDP => event.text("proto", "UDP"),
-        view::ICMPV6 => event.text("proto", "IPv6-ICMP"),
-        view::SCTP => event.text("proto", "SCTP"),
-        other => event.display("proto", other),
-    };
+    let source = (flow.source, flow.source_port);
+    let destination = (flow.destination, flow.destination_port);
+    event.ends(source, destination, flow.protocol);
 }
 
 fn tell_records(about: &About<'_>, records: &mut Records, cx: &mut Context<'_>) {

@@ -12,7 +12,7 @@ use weir_signatures::{
 
 use super::collect::Collected;
 use super::lists::{self, Named};
-use super::messages::protocols;
+use super::protocols;
 use super::records::{AlertField, FileHash, RecordKind, Recording};
 use super::report::Catalogue;
 use super::side_buffers::BUFFER_BYTES;
@@ -64,7 +64,7 @@ pub struct Settings {
     pub midstream: bool,
     /// Records to write beside alerts, as Suricata's `eve-log` types.
     pub records: Vec<RecordKind>,
-    /// What alerts tell beside their rule.
+    /// Optional fields of alerts.
     pub alert_fields: Vec<AlertField>,
     /// Hashes of whole files in `fileinfo` records.
     pub file_hashes: Vec<FileHash>,
@@ -138,12 +138,12 @@ pub fn parse_options(unsupported: OnUnsupported) -> ParseOptions {
             OnUnsupported::Refuse => Unsupported::Refuse,
             OnUnsupported::Skip => Unsupported::Skip,
         },
-        protocols: protocols(),
+        protocols: protocols::all(),
     }
 }
 
 impl Settings {
-    /// Limits of streams, where the settings are right together.
+    /// Limits of streams.
     pub(super) fn limits(&self) -> Result<Limits, SettingsError> {
         if !(1_024..=BUFFER_BYTES / 2).contains(&self.reorder) {
             return Err(SettingsError::new(
@@ -159,22 +159,27 @@ impl Settings {
             )
             .help("give 256 to 65536"));
         }
-        if !self.file_hashes.is_empty() && !self.records.contains(&RecordKind::Fileinfo) {
-            return Err(
-                SettingsError::new("file-hashes", "no record shows the hashes")
-                    .help("add `fileinfo` to `records`"),
-            );
-        }
         Ok(Limits {
             window: self.reorder,
             ..Limits::default()
         })
     }
 
-    /// Records and fields of alerts, and what these rules need of transactions.
-    pub(super) fn recording(&self, rules: &RuleSet) -> Recording {
+    /// Settings of records and alerts, with the transactions that these rules need.
+    pub(super) fn recording(&self, rules: &RuleSet) -> Result<Recording, SettingsError> {
+        if !self.file_hashes.is_empty() && !self.records.contains(&RecordKind::Fileinfo) {
+            return Err(
+                SettingsError::new("file-hashes", "no record shows the hashes")
+                    .help("add `fileinfo` to `records`"),
+            );
+        }
         let names = rules.needs_file_names();
-        Recording::new(&self.records, &self.alert_fields, &self.file_hashes, names)
+        Ok(Recording::new(
+            &self.records,
+            &self.alert_fields,
+            &self.file_hashes,
+            names,
+        ))
     }
 
     /// The lists that are named.

@@ -1,9 +1,11 @@
-//! Settings of records, and what is asked of the function by them.
+//! Settings of records and of optional alert fields.
 
 use schemars::JsonSchema;
 use serde::Deserialize;
 use weir_dissect::Protocol;
-use weir_signatures::{AppProtocol, AppProtocols};
+use weir_signatures::AppProtocols;
+
+use super::super::protocols;
 
 /// A kind of record.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, JsonSchema)]
@@ -23,11 +25,11 @@ pub enum RecordKind {
     Ftp,
     /// A file in a body of HTTP.
     Fileinfo,
-    /// What is out of the ordinary in packets, streams and messages.
+    /// Anomalies of packets, streams and messages.
     Anomaly,
 }
 
-/// What an alert tells beside its rule.
+/// An optional field of an alert.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum AlertField {
@@ -55,7 +57,7 @@ pub enum FileHash {
     Sha256,
 }
 
-/// What the settings ask for.
+/// The records, alert fields and hashes that the settings enable.
 #[derive(Clone, Debug, Default)]
 pub(in super::super) struct Recording {
     kinds: Vec<RecordKind>,
@@ -109,25 +111,13 @@ impl Recording {
 
     /// Protocols whose messages are read for records.
     pub(in super::super) fn protocols(&self) -> AppProtocols {
-        let wanted = AppProtocol::ALL.into_iter().filter(|protocol| {
-            let (is_http, anomaly) = (*protocol == AppProtocol::Http, RecordKind::Anomaly);
-            self.has(kind(protocol_of(*protocol)))
-                || self.has(anomaly)
-                || is_http && self.has(RecordKind::Fileinfo)
+        let wanted = Protocol::ALL.into_iter().filter(|protocol| {
+            self.has(kind(*protocol))
+                || self.has(RecordKind::Anomaly)
+                || *protocol == Protocol::Http && self.has(RecordKind::Fileinfo)
         });
+        let wanted = wanted.map(protocols::of_rules);
         wanted.fold(AppProtocols::NONE, AppProtocols::with)
-    }
-}
-
-/// What parsers call a protocol of rules.
-pub(in super::super) fn protocol_of(protocol: AppProtocol) -> Protocol {
-    match protocol {
-        AppProtocol::Http => Protocol::Http,
-        AppProtocol::Dns => Protocol::Dns,
-        AppProtocol::Tls => Protocol::Tls,
-        AppProtocol::Ssh => Protocol::Ssh,
-        AppProtocol::Smtp => Protocol::Smtp,
-        AppProtocol::Ftp => Protocol::Ftp,
     }
 }
 

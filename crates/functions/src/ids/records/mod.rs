@@ -1,5 +1,4 @@
-//! Records: what flows say, a line per transaction, with the fields of Suricata's EVE; and what alerts tell of
-//! the transaction they are about.
+//! Records: one event per transaction, with the fields of Suricata's EVE; and the transactions that alerts show.
 //!
 //! Rules and records share one parser. A message gives a [`note::Note`], a copy of the fields that records
 //! show. Requests wait for their responses in a side buffer of the flow ([`pending::Pending`]), so that a
@@ -19,7 +18,7 @@ mod write;
 
 pub use kinds::{AlertField, FileHash, RecordKind};
 
-pub(super) use kinds::{Recording, protocol_of};
+pub(super) use kinds::Recording;
 pub(super) use pending::Pending;
 pub(super) use record::{Record, Records, Transaction};
 pub(super) use transactions::{Transactions, under_way};

@@ -4,7 +4,7 @@ use weir_dissect::{Field, Message, Notice, Number};
 
 /// Bytes of one value; longer ones are cut.
 const LONGEST: usize = 4096;
-/// Bytes of a note; what does not fit is left out.
+/// Bytes of a note; it ends at the first part that does not fit.
 const MOST: usize = 16 * 1024;
 /// Tags from here on are numbers, and from there on notices.
 const NUMBER: u8 = 128;
@@ -118,7 +118,7 @@ impl Note {
         if self.cut {
             return;
         }
-        // What follows a part that does not fit would be taken for another one's.
+        // A note ends at the first part that does not fit: later parts belong to it, as data to its owner.
         if self.bytes.len() + PART + value.len() > MOST - PART {
             self.bytes.extend_from_slice(&[CUT, 0, 0]);
             self.cut = true;
@@ -225,7 +225,7 @@ mod tests {
         note.put(Part::Value(Field::HttpHost, b"h"));
         assert_eq!(note, whole);
         assert_eq!(Note::read(note.bytes()), whole);
-        // What is no tag ends the note.
+        // An unknown tag ends the note.
         assert_eq!(Note::read(&[127, 1, 0, 7]).parts().count(), 0);
         assert_eq!(Note::read(&[0, 9, 0, 7]).parts().count(), 0);
     }

@@ -5,7 +5,7 @@ use std::collections::VecDeque;
 use super::super::side_buffers::BUFFER_BYTES;
 use super::note::{NAMES, Note};
 
-/// Says which release has written the bytes: places of names are part of them.
+/// Version of the bytes: a hash of all names, since tags are places in the lists of names.
 const VERSION: [u8; 4] = NAMES.to_le_bytes();
 /// Notes that wait; the oldest is given up for a new one.
 const MOST: usize = 32;
@@ -31,7 +31,7 @@ pub(in super::super) struct Pending {
 }
 
 impl Pending {
-    /// Out of a side buffer; what another release wrote counts as nothing.
+    /// Reads a side buffer; the bytes of another release count as none.
     pub(in super::super) fn read(bytes: &[u8]) -> Pending {
         let mut pending = Pending::default();
         let Some((head, mut rest)) = bytes.split_first_chunk::<HEAD>() else {

@@ -1,4 +1,4 @@
-//! What is to be written.
+//! Records before they are written as events.
 
 use weir_dissect::{Notice, Protocol};
 use weir_signatures::{DecodeEvents, PacketView, StreamEvents};
@@ -10,7 +10,7 @@ use super::note::Note;
 /// Most records of one packet; more are counted and not told.
 const MOST: usize = 256;
 
-/// What the client and what the server says in a transaction; of SMTP the greeting, and the mail.
+/// The client's and the server's fields of a transaction; of SMTP the greeting, and the mail.
 pub(super) type Sides = [Note; 2];
 
 /// A transaction, as far as it is known.

@@ -35,22 +35,28 @@ impl Entry<'_> {
 
 impl<'n> Section<'n> {
     pub(super) fn answers(note: &'n Note) -> Section<'n> {
-        Section {
-            note,
-            name: Field::DnsAnswerName,
-            data: Field::DnsAnswerData,
-            kinds: note.numbers(Number::DnsAnswerType).collect(),
-            ttls: note.numbers(Number::DnsAnswerTtl).collect(),
-        }
+        let fields = (Field::DnsAnswerName, Field::DnsAnswerData);
+        let numbers = (Number::DnsAnswerType, Number::DnsAnswerTtl);
+        Section::of(note, fields, numbers)
     }
 
     pub(super) fn authorities(note: &'n Note) -> Section<'n> {
+        let fields = (Field::DnsAuthorityName, Field::DnsAuthorityData);
+        let numbers = (Number::DnsAuthorityType, Number::DnsAuthorityTtl);
+        Section::of(note, fields, numbers)
+    }
+
+    fn of(
+        note: &'n Note,
+        (name, data): (Field, Field),
+        (kind, ttl): (Number, Number),
+    ) -> Section<'n> {
         Section {
             note,
-            name: Field::DnsAuthorityName,
-            data: Field::DnsAuthorityData,
-            kinds: note.numbers(Number::DnsAuthorityType).collect(),
-            ttls: note.numbers(Number::DnsAuthorityTtl).collect(),
+            name,
+            data,
+            kinds: note.numbers(kind).collect(),
+            ttls: note.numbers(ttl).collect(),
         }
     }
 

@@ -123,14 +123,16 @@ impl<'a> Transactions<'a> {
                 });
             }
         }
-        let grows = comes_again && message.continues;
-        if !self.asks.notes(message.protocol) || grows && !wanted {
+        // Of an HTTP message that goes on only the start of a request is noted.
+        let begins = message.to_server && !message.continues;
+        let is_idle = comes_again && !begins && !wanted;
+        if !self.asks.notes(message.protocol) || is_idle {
             return None;
         }
         self.read();
         let (number, sides) = match message.protocol {
             Protocol::Http => self.http(message),
-            Protocol::Dns => self.dns(message),
+            Protocol::Dns => self.dns(message, wanted),
             Protocol::Tls => self.tls(message),
             Protocol::Ssh => self.ssh(message),
             Protocol::Smtp => self.smtp(message),
@@ -143,7 +145,7 @@ impl<'a> Transactions<'a> {
         })
     }
 
-    /// The flow ends, or is parsed no more: what waits is told as it is.
+    /// The flow ends, or is parsed no more: requests and commands without an answer become records.
     pub(in super::super) fn end(&mut self, protocol: Protocol) {
         if !self.asks.notes(protocol) {
             return;
@@ -153,7 +155,7 @@ impl<'a> Transactions<'a> {
             Protocol::Dns => {}
             Protocol::Http => {
                 while let Some((number, request)) = self.pending.pop(0) {
-                    self.give(protocol, number, [request, Note::default()]);
+                    self.give(protocol, number, &[request, Note::default()]);
                 }
             }
             Protocol::Tls if self.pending.at(SERVER).is_none() => {}
@@ -178,12 +180,12 @@ impl<'a> Transactions<'a> {
         self.pending.at(place).is_some_and(|note| !note.is_empty())
     }
 
-    fn give(&mut self, protocol: Protocol, number: u32, sides: Sides) {
+    fn give(&mut self, protocol: Protocol, number: u32, sides: &Sides) {
         if self.asks.has(kind(protocol)) {
             self.records.push(Record::Transaction(Transaction {
                 protocol,
                 number,
-                sides,
+                sides: sides.clone(),
             }));
         }
     }
@@ -229,18 +231,21 @@ impl<'a> Transactions<'a> {
             }
         }
         if !to_server {
-            self.give(Protocol::Http, number, sides.clone());
+            self.give(Protocol::Http, number, &sides);
         }
         (number, sides)
     }
 
-    fn dns(&mut self, message: &Message<'_>) -> (u32, Sides) {
+    fn dns(&mut self, message: &Message<'_>, wanted: bool) -> (u32, Sides) {
+        let number = self.pending.next();
+        if !wanted && !self.asks.has(RecordKind::Dns) {
+            return (number, Sides::default());
+        }
         // The question first, so that no number of records hides it.
         let mut note = Note::of(message, &[Field::DnsQuery], DNS_NUMBERS);
         note.add(&Note::of(message, DNS_RECORDS, DNS_RECORD_NUMBERS));
-        let number = self.pending.next();
         let sides = [note, Note::default()];
-        self.give(Protocol::Dns, number, sides.clone());
+        self.give(Protocol::Dns, number, &sides);
         (number, sides)
     }
 
@@ -283,7 +288,7 @@ impl<'a> Transactions<'a> {
             return;
         }
         let number = self.pending.next();
-        self.give(protocol, number, sides);
+        self.give(protocol, number, &sides);
     }
 
     fn sides(&self) -> Sides {
@@ -328,7 +333,7 @@ impl<'a> Transactions<'a> {
         }
         self.pending.take(SERVER);
         let number = self.pending.next();
-        self.give(Protocol::Smtp, number, sides.clone());
+        self.give(Protocol::Smtp, number, &sides);
         (number, sides)
     }
 
@@ -364,7 +369,7 @@ impl<'a> Transactions<'a> {
             None => (self.pending.next(), Note::default()),
         };
         let sides = [command, replies];
-        self.give(Protocol::Ftp, number, sides.clone());
+        self.give(Protocol::Ftp, number, &sides);
         (number, sides)
     }
 

@@ -2,6 +2,7 @@
 
 use weir_dissect::{Field, Notice, Number, Protocol};
 use weir_nf::Event;
+use weir_packet::civil_from_days;
 
 use super::dns;
 use super::file::{File, target};
@@ -37,7 +38,7 @@ pub(in super::super) fn write_object(event: &mut Event<'_>, of: &Transaction) {
     event.end();
 }
 
-/// What a record has beside addresses.
+/// Writes all of a record but its addresses.
 pub(in super::super) fn write_record(event: &mut Event<'_>, record: &Record) {
     match record {
         Record::Transaction(of) if of.protocol == Protocol::Dns => {
@@ -204,33 +205,17 @@ fn ssh(event: &mut Event<'_>, name: &str, note: &Note, hassh: (Field, Field)) {
     event.end();
 }
 
-/// Seconds of Unix time as a date and a time of day, before 1970 and far behind it, too: certificates name the year
-/// 9999. The calendar is computed as in <https://howardhinnant.github.io/date_algorithms.html> (`civil_from_days`).
+/// Seconds of Unix time as a date and a time of day. [`Time`](weir_packet::Time) does not reach the years before 1970
+/// and 9999, which certificates name.
 fn date(seconds: i64) -> String {
     const DAY: i64 = 86_400;
-    const ERA: i64 = 146_097;
-    let (days, clock) = (seconds.div_euclid(DAY), seconds.rem_euclid(DAY));
-    // Days since 1 March of the year 0, in eras of 400 years.
-    let shifted = days + 719_468;
-    let (era, day) = (shifted.div_euclid(ERA), shifted.rem_euclid(ERA));
-    let year = (day - day / 1_460 + day / 36_524 - day / 146_096) / 365;
-    let of_year = day - (365 * year + year / 4 - year / 100);
-    let month = (5 * of_year + 2) / 153;
-    let of_month = of_year - (153 * month + 2) / 5 + 1;
-    let (month, later) = if month < 10 {
-        (month + 3, 0)
-    } else {
-        (month - 9, 1)
-    };
-    let year = era * 400 + year + later;
-    let (hours, minutes) = (clock / 3_600, clock / 60 % 60);
-    format!(
-        "{year:04}-{month:02}-{of_month:02}T{hours:02}:{minutes:02}:{:02}",
-        clock % 60
-    )
+    let (year, month, day) = civil_from_days(seconds.div_euclid(DAY));
+    let clock = seconds.rem_euclid(DAY);
+    let (hours, minutes, seconds) = (clock / 3_600, clock / 60 % 60, clock % 60);
+    format!("{year:04}-{month:02}-{day:02}T{hours:02}:{minutes:02}:{seconds:02}")
 }
 
-/// A command and its replies, whose first line of each is behind a code.
+/// A command and its replies; a reply begins with a code.
 fn ftp(event: &mut Event<'_>, command: &Note, replies: &Note) {
     values(
         event,
