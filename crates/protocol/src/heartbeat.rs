@@ -182,6 +182,8 @@ impl<K: Ord + Copy> Heartbeats<K> {
             peer.heard = peer.heard.plus(asleep).min(now);
             peer.good = peer.good.plus(asleep).min(now);
         }
+        // Nor has it listened in vain while it slept.
+        self.isolated = self.isolated.map(|since| since.plus(asleep).min(now));
         let may_judge = !self.is_isolated(now);
         for (key, peer) in &mut self.peers {
             if may_judge {
@@ -346,6 +348,21 @@ mod tests {
         bench.run(detection + 9, None);
         assert_eq!(bench.judged, []);
         bench.run(HeartbeatSettings::default().isolation() / MS, None);
+        assert_eq!(bench.judged.len(), 3);
+    }
+
+    #[test]
+    fn a_process_that_hears_nobody_does_not_count_its_sleep() {
+        let mut bench = Bench::new();
+        for peer in 8..10 {
+            bench.beats.watch(Time(0), peer);
+        }
+        let settings = HeartbeatSettings::default();
+        bench.run(settings.detection() / MS, None);
+        bench.now += 2 * settings.isolation();
+        bench.tick();
+        assert_eq!(bench.judged, []);
+        bench.run(settings.isolation() / MS, None);
         assert_eq!(bench.judged.len(), 3);
     }
 

@@ -87,6 +87,8 @@ impl World<'_> {
             }
         } else if self.switch == Some(no) {
             self.watching_since = self.now;
+            // A switch that sleeps does not listen in vain.
+            self.cut_off_since = None;
         }
         let interval = self.heartbeat_settings().interval;
         self.schedule(self.now + interval, Event::Beat(no));

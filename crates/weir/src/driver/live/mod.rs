@@ -208,7 +208,7 @@ impl<C: Executor> Live<C> {
         self.more_is_due = self.executor.pass_time(self.looks.clock.now());
         let pool = self.executor.pool();
         self.layer.tick(pool, &mut self.departures);
-        self.ports.send(pool, &mut self.departures)?;
+        self.send()?;
         self.own();
         Ok(())
     }
@@ -232,6 +232,13 @@ impl<C: Executor> Live<C> {
 
     /// Has the executor do what there is to do, and sends what leaves.
     fn step(&mut self) -> Result<Round, Failure> {
+        let stepped = self.step_executor();
+        self.send()?;
+        stepped
+    }
+
+    /// Has the executor do what there is to do: what leaves is to depart.
+    fn step_executor(&mut self) -> Result<Round, Failure> {
         let (out, lines) = (&mut self.output, &mut self.lines);
         self.executor.pool().set_holder(CHAINS);
         let stepped = self.executor.step(out, lines);
@@ -250,8 +257,12 @@ impl<C: Executor> Live<C> {
             self.layer
                 .leaving(pool, &mut self.output, &mut self.departures);
         }
-        self.ports.send(pool, &mut self.departures)?;
         stepped.map_err(|error| Failure::outside(error.to_string()))
+    }
+
+    /// Puts out what is to depart.
+    fn send(&mut self) -> Result<(), Failure> {
+        self.ports.send(self.executor.pool(), &mut self.departures)
     }
 
     /// How long it has slept.
@@ -265,20 +276,22 @@ impl<C: Executor> Live<C> {
         if let Some(events) = &mut self.events {
             events.wait_for_reader();
         }
-        let mut result = Ok(());
+        let (mut result, mut sent) = (Ok(()), Ok(()));
         while result.is_ok() && !self.executor.is_over() {
             self.executor.stop();
-            result = self.step().map(|round| {
+            result = self.step_executor().map(|round| {
                 if !round.worked {
                     std::thread::yield_now();
                 }
             });
+            // Flows end also where a port is gone.
+            sent = sent.and(self.send());
         }
         let pool = self.executor.pool();
         self.layer.close(pool);
         self.departures.clear(pool);
         pool.give_all(&mut self.output);
-        result.and(self.ports.close(pool))
+        result.and(sent).and(self.ports.close(pool))
     }
 
     /// Counts of the input ports, and of the output ports, in their order.
@@ -497,7 +510,7 @@ impl IdleStrategy for LiveIdle {
 mod tests {
     use weir_exec::ExecError;
     use weir_io::live::{EndSignals, LiveClock};
-    use weir_io::port::{InputPort, PortError, Received};
+    use weir_io::port::{InputPort, OutputPort, PortError, Received};
     use weir_packet::{FrameMeta, FramePool, MemoryLayout};
 
     use super::*;
@@ -530,6 +543,8 @@ mod tests {
         pool: FramePool,
         taken: [u64; 2],
         room: usize,
+        /// Orders to stop until it is over. A packet leaves at each.
+        stops: u32,
     }
 
     impl Executor for Slow {
@@ -550,7 +565,10 @@ mod tests {
             }
         }
 
-        fn step(&mut self, _: &mut Vec<Frame>, _: &mut Vec<u8>) -> Result<Round, ExecError> {
+        fn step(&mut self, out: &mut Vec<Frame>, _: &mut Vec<u8>) -> Result<Round, ExecError> {
+            if self.stops > 0 {
+                out.extend(self.pool.copy(&[0; 60], FrameMeta::default()));
+            }
             Ok(Round {
                 worked: true,
                 ..Round::default()
@@ -561,15 +579,28 @@ mod tests {
             false
         }
 
-        fn stop(&mut self) {}
+        fn stop(&mut self) {
+            self.stops = self.stops.saturating_sub(1);
+        }
 
         fn is_over(&self) -> bool {
-            true
+            self.stops == 0
         }
     }
 
     /// It can't go on.
     struct Broken;
+
+    impl OutputPort for Broken {
+        fn send(&mut self, pool: &mut FramePool, frames: &mut Vec<Frame>) -> Result<(), PortError> {
+            pool.give_all(frames);
+            Err(PortError::new("broken", "it is"))
+        }
+
+        fn counters(&self) -> PortCounters {
+            PortCounters::default()
+        }
+    }
 
     impl InputPort for Broken {
         fn receive(
@@ -590,13 +621,18 @@ mod tests {
         let clock = LiveClock::start();
         let ports = inputs.into_iter();
         let ports = ports.map(|input| Way::In(Replay::new(input, Speed::Full, clock)));
-        let ports = LivePorts::new(ports.collect(), clock, true);
+        live_with(ports.collect(), clock)
+    }
+
+    fn live_with(ports: Vec<Way>, clock: LiveClock) -> Live<Slow> {
+        let ports = LivePorts::new(ports, clock, true);
         let (_post, handler) = CommandHandler::new(true).unwrap();
         let looks = Looks::new(EndSignals::open().unwrap(), None, None, clock, handler);
         let executor = Slow {
             pool: FramePool::with_layout(MemoryLayout::default()),
             taken: [0; 2],
             room: BATCH,
+            stops: 0,
         };
         let bump = Box::new(Bump::new(vec![[0, 1]]));
         Live::new(executor, ports, bump, Dispatcher::to_one(), looks, None)
@@ -614,6 +650,16 @@ mod tests {
         assert!(taken());
         assert!(live.drive().is_err());
         assert!(!taken());
+    }
+
+    #[test]
+    fn a_port_that_is_gone_does_not_keep_flows_from_ending() {
+        let ports = (0..2).map(|_| Way::Out(Box::new(Broken)));
+        let mut live = live_with(ports.collect(), LiveClock::start());
+        live.executor.stops = 5;
+        let failure = live.finish().unwrap_err();
+        assert!(failure.message.contains("broken"), "{failure:?}");
+        assert!(live.executor.is_over());
     }
 
     #[test]
