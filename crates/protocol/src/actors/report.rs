@@ -30,20 +30,30 @@ pub struct ActorReport {
 }
 
 impl Actors {
+    /// Units owned now, without a walk.
+    pub fn owned(&self) -> u64 {
+        u64::from(self.live)
+    }
+
+    /// Most packets held at one time, without a walk.
+    pub fn held_most(&self) -> u64 {
+        self.hold.most() as u64
+    }
+
     /// Counts what is held now. It walks over all units that are not plain.
     pub fn report(&self) -> ActorReport {
         let (stored, replicas, stored_bytes) = self.stored_bytes();
         let keepers = || self.cold.values().map(|cold| &cold.live.kept);
         ActorReport {
             packets: self.packets,
-            units: u64::from(self.live),
+            units: self.owned(),
             stored,
             replicas,
             stored_bytes,
             kept: keepers().map(|kept| kept.len() as u64).sum(),
             kept_bytes: keepers().map(|kept| kept.bytes()).sum(),
             held: self.hold.held() as u64,
-            held_most: self.hold.most() as u64,
+            held_most: self.held_most(),
             waiting: self.cold.values().filter(|c| c.waiting.is_some()).count() as u64,
         }
     }

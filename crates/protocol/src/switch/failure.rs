@@ -24,10 +24,10 @@ pub(super) struct Sweep {
     at: u32,
     /// Places left.
     left: u32,
-    /// Units were passed over because the window was full.
-    skipped: bool,
-    /// All others were looked at: the rest waits until the window opens.
+    /// The unit at the next place waits until the window opens.
     waits: bool,
+    /// Views that fill the window were looked at, since the last start.
+    window_seen: bool,
     /// Units were passed over that wait for a runtime, since the last start.
     awaits_heir: bool,
 }
@@ -39,8 +39,8 @@ impl Sweep {
     pub(super) fn start(&mut self, places: u32) {
         self.at = 0;
         self.left = places;
-        self.skipped = false;
         self.waits = false;
+        self.window_seen = false;
         self.awaits_heir = false;
     }
 
@@ -103,6 +103,7 @@ impl Switch {
             self.will_not_answer(now, pool, slot);
         } else {
             self.react_in_window(now, pool);
+            self.react_on_the_way(now, pool);
         }
         self.advance(now, pool);
         self.blocks_may_be_free();
@@ -120,9 +121,20 @@ impl Switch {
             })
             .map(|(_, id, _)| id.slot())
             .collect();
+        self.react_at(now, pool, &places);
+    }
+
+    /// Units with packets on their way go before those without: a packet that waits in the
+    /// place of another is seen, a unit that nobody speaks of is not.
+    fn react_on_the_way(&mut self, now: Time, pool: &mut FramePool) {
+        let places: Vec<u32> = self.kept.on_their_way().collect();
+        self.react_at(now, pool, &places);
+    }
+
+    fn react_at(&mut self, now: Time, pool: &mut FramePool, places: &[u32]) {
         for place in places {
-            if self.needs_view(place) {
-                self.react(now, pool, place);
+            if self.needs_view(*place) {
+                self.react(now, pool, *place);
             }
         }
     }
@@ -383,18 +395,16 @@ impl Switch {
             self.sweep.waits = false;
         }
         for _ in 0..STRIDE {
-            if !self.sweep.is_on() || self.sweep.waits || self.recovery.is_some() {
+            if !self.sweep.is_on() || self.recovery.is_some() {
                 return;
             }
             let place = self.sweep.at;
             if self.needs_view(place) {
-                // One view in the place of another needs no room: a full
-                // window may be full of those that wait for this.
-                if self.units.at(place).pending != 0 || self.window_is_open() {
-                    self.react(now, pool, place);
-                } else {
-                    self.sweep.skipped = true;
+                // One view in the place of another needs no room.
+                if self.units.at(place).pending == 0 && !self.window_is_open() {
+                    return self.sweep_waits(now, pool);
                 }
+                self.react(now, pool, place);
             } else {
                 let unit = *self.units.at(place);
                 if unit.id != 0 && unit.owner != 0 && unit.wanted == 0 {
@@ -406,15 +416,17 @@ impl Switch {
                 }
             }
             self.sweep.left -= 1;
-            self.sweep.at = if place + 1 >= self.units.top() {
-                0
-            } else {
-                place + 1
-            };
-            if !self.sweep.is_on() && self.sweep.skipped {
-                self.sweep.start(self.units.top());
-                self.sweep.waits = true;
-            }
+            self.sweep.at = place + 1;
+        }
+    }
+
+    /// The walk stays where it is until the window opens: to walk on in a full one, and
+    /// again from the first place, costs the square of the units. Views that fill the
+    /// window may wait for a walk themselves.
+    fn sweep_waits(&mut self, now: Time, pool: &mut FramePool) {
+        self.sweep.waits = true;
+        if !core::mem::replace(&mut self.sweep.window_seen, true) {
+            self.react_in_window(now, pool);
         }
     }
 

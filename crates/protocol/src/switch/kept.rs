@@ -588,6 +588,13 @@ impl Kept {
         Some((node.at, node.unit, node.clock))
     }
 
+    /// The places of the units with packets on their way, the packet first that was sent
+    /// longest ago. A unit comes as often as it has packets.
+    pub(super) fn on_their_way(&self) -> impl Iterator<Item = u32> {
+        let oldest = self.node(self.oldest);
+        core::iter::successors(oldest, |node| self.node(node.newer)).map(|node| node.unit)
+    }
+
     /// The packet sent longest ago goes to the end of the list, as sent now.
     /// False where its entry is here already.
     pub(super) fn renew_oldest(&mut self, now: Time) -> bool {

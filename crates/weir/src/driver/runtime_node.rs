@@ -226,9 +226,8 @@ impl ChainActors {
 
     /// Adds what was counted.
     fn add_to(&self, end: &mut RuntimeDone) {
-        let actors = self.actors.report();
-        end.units += actors.units;
-        end.held_most = end.held_most.max(actors.held_most);
+        end.units += self.actors.owned();
+        end.held_most = end.held_most.max(self.actors.held_most());
         let counts = self.actors.counts().iter();
         end.counts
             .extend(counts.map(|(what, n)| (what.name().to_owned(), n)));
