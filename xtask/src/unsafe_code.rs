@@ -47,6 +47,10 @@ pub(crate) const MODULES: &[(&str, &str)] = &[
         "ioctls of drivers: queues and offloads",
     ),
     (
+        "crates/io/src/sys/robust.rs",
+        "robust futexes: a word that the kernel marks at a thread's end",
+    ),
+    (
         "crates/io/src/sys/interface.rs",
         "ioctls and statistics of network interfaces",
     ),

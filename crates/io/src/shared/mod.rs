@@ -32,6 +32,7 @@ use crate::sys::memfd::{self, FrameFile};
 
 pub use crate::sys::confine::end_with_parent;
 pub use crate::sys::memfd::{Pages, SharedMapping, Words};
+pub use crate::sys::robust::{HeldWord, is_holder_dead};
 pub use channel::{Channel, MOST_FDS, Message};
 pub use messages::{MessageInput, MessageOutput};
 pub use ring::{RingInput, RingOutput, input, output};

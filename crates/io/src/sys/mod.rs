@@ -14,6 +14,7 @@ pub(crate) mod memfd;
 pub(crate) mod offload;
 pub(crate) mod packet_ring;
 pub(crate) mod ring;
+pub(crate) mod robust;
 pub(crate) mod scheduler;
 pub(crate) mod signals;
 pub(crate) mod socket;

@@ -19,6 +19,8 @@ pub(super) const FREE: usize = 64;
 pub(super) const FREE_LARGE: usize = 65;
 /// Messages that the process has sent over its channel.
 pub(super) const MAIL: usize = 66;
+/// Held by the process's runtime while it runs: tells of its death.
+pub(super) const LIFE: usize = 67;
 
 /// A runtime's gauge; clones are the same one.
 #[derive(Clone, Debug)]

@@ -45,6 +45,23 @@ impl Cluster {
         result
     }
 
+    /// Fails over from processes whose runtimes are over, before the processes are: the
+    /// kernel takes their memory down first. The rest follows in [`Cluster::join_ended`].
+    pub(super) fn fail_over_early(&mut self, now: Time) {
+        for place in 0..self.members.len() {
+            let Some(member) = self.members.get_mut(place) else {
+                continue;
+            };
+            let dying = matches!(&member.site, Site::Process(home) if home.is_dying());
+            if !dying || member.state != State::Runs || member.failed_over {
+                continue;
+            }
+            member.failed_over = true;
+            self.hear_out(place, now);
+            self.suspect(place, now);
+        }
+    }
+
     /// Goes on without a runtime that has ended.
     ///
     /// # Errors
@@ -300,9 +317,15 @@ impl Cluster {
         while self.hear(place, now) || self.has_left_entries(place) {}
     }
 
-    /// Has the switches go on without a runtime that has died, once it was heard out.
+    /// Has the switches go on without a runtime that has died, once it was heard out: a word
+    /// more of a death that they know is none.
     fn fail_over(&mut self, place: usize, now: Time) {
         self.take_back(place);
+        self.suspect(place, now);
+    }
+
+    /// Tells the switches that a runtime has died.
+    fn suspect(&mut self, place: usize, now: Time) {
         let member = self.internal.expect(self.members.get(place), NO_MEMBER);
         let Some(id) = member.map(|member| member.ends.id) else {
             return;

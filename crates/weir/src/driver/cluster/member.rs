@@ -77,6 +77,8 @@ pub(super) struct Member {
     pub(super) deaths: Restarts,
     /// How often one has died here.
     pub(super) died: u64,
+    /// The switches know of the death of the one here, whose process is not over yet.
+    pub(super) failed_over: bool,
     /// When it began to run, and when its successor is to start.
     pub(super) since: Option<Instant>,
     pub(super) successor_at: Option<Instant>,
@@ -100,6 +102,7 @@ impl Member {
             entered: Instant::now(),
             deaths: Restarts::new(policy),
             died: 0,
+            failed_over: false,
             since: None,
             successor_at: None,
             late_at: None,
@@ -110,12 +113,13 @@ impl Member {
     /// Begins a state; gives the one before.
     pub(super) fn enter(&mut self, state: State) -> State {
         self.entered = Instant::now();
+        self.failed_over = false;
         std::mem::replace(&mut self.state, state)
     }
 
     /// True where a runtime of this place has died, or left.
     pub(super) fn is_dead(&self, id: RuntimeId) -> bool {
-        self.ends.id != id || self.state == State::Gone
+        self.ends.id != id || self.state == State::Gone || self.failed_over
     }
 
     /// The id of its successor, among so many places.

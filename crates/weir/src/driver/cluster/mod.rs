@@ -234,6 +234,9 @@ impl Cluster {
         for place in 0..self.members.len() {
             worked |= self.hear(place, now);
         }
+        if self.has_processes {
+            self.fail_over_early(now);
+        }
         if !self.ends_asked.is_empty() {
             self.end_flows(now);
         }

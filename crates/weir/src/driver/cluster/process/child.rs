@@ -10,8 +10,8 @@ use weir_exec::edge::{FrameReceiver, FrameSender, MessageReceiver, MessageSender
 use weir_exec::{NEVER_PARK, Node, Parker, Round, worker};
 use weir_io::IdlePolicy;
 use weir_io::shared::{
-    self, Channel, MessageInput, MessageOutput, RingInput, RingOutput, SharedMapping, Waker, Words,
-    attach_memory, spsc,
+    self, Channel, HeldWord, MessageInput, MessageOutput, RingInput, RingOutput, SharedMapping,
+    Waker, Words, attach_memory, spsc,
 };
 use weir_nf::host::Stage;
 use weir_packet::{FramePool, MemberId, PacketMemory};
@@ -20,7 +20,7 @@ use weir_protocol::in_process::{self, Keeping};
 use weir_runtime::RuntimeConfig;
 
 use super::super::super::clock::Clock;
-use super::super::super::gauge::{Gauge, MAIL, STATUS_WORDS};
+use super::super::super::gauge::{Gauge, LIFE, MAIL, STATUS_WORDS};
 use super::super::super::process::child::{self, REPORT_INTERVAL, ROUNDS_PER_CLOCK_READ};
 use super::super::super::process::{SaidDone, command_server, in_messages, layout_of};
 use super::super::super::runtime_done::RuntimeDone;
@@ -112,6 +112,7 @@ impl RuntimeProcess {
             weir_exec::pin(core)?;
         }
         let gauge = Arc::new(self.words(self.hello.offsets.status, STATUS_WORDS)?);
+        let life = Arc::clone(&gauge);
         let id = RuntimeId(self.hello.id);
         let plan = RuntimePlan {
             stages: stages.into(),
@@ -150,6 +151,8 @@ impl RuntimeProcess {
             true => NEVER_PARK,
             false => IdlePolicy::default(),
         };
+        // Without it a death is seen a little later.
+        let _life = HeldWord::hold(life, LIFE);
         let park = Parker::of_process(self.waker.clone(), policy);
         let node = ProcessNode {
             runtime,

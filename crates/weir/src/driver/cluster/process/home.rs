@@ -22,7 +22,7 @@ use weir_packet::{Frame, FramePool, MemberId, PacketMemory};
 use weir_protocol::RuntimeId;
 use weir_protocol::in_process::Keeping;
 
-use super::super::super::gauge::{FREE, FREE_LARGE, Gauge, MAIL, STATUS_WORDS};
+use super::super::super::gauge::{FREE, FREE_LARGE, Gauge, LIFE, MAIL, STATUS_WORDS};
 use super::super::super::process::{
     Engines, ProcessCommand, Relay, SaidDone, SharedRoom, Start, cause, layout_words, outside,
 };
@@ -236,6 +236,7 @@ impl Home {
     ///
     /// The machine has no process or descriptor left.
     pub(in super::super) fn start(&mut self, starting: Starting) -> Result<(), ExecError> {
+        self.status[LIFE].store(0, Ordering::Release);
         self.hello.id = starting.id.0;
         self.hello.places = starting.places;
         self.hello.units = starting.units;
@@ -304,6 +305,12 @@ impl Home {
     /// True where a process was started that is not known to be over.
     pub(in super::super) fn is_up(&self) -> bool {
         self.child.is_some()
+    }
+
+    /// True where the process's runtime is over: before the process is, whose memory the
+    /// kernel takes down first. Cheap.
+    pub(in super::super) fn is_dying(&self) -> bool {
+        self.child.is_some() && shared::is_holder_dead(&self.status[LIFE])
     }
 
     /// True once it can work.
