@@ -1,11 +1,12 @@
 //! A window that is full of views which wait for what it holds up.
 
+use weir_packet::Disposition;
 use weir_protocol::message::{Message, MoveMode, Origin};
 use weir_protocol::settings::SwitchSettings;
 use weir_protocol::switch::{SwitchCount, SwitchDrop};
 
 use crate::rig::{Rig, rt};
-use crate::{each_burst, move_to, settings, settled};
+use crate::{each_burst, move_to, replica_of, settings, settled};
 
 #[test]
 fn a_death_is_dealt_with_while_the_window_is_full() {
@@ -62,5 +63,42 @@ fn both_of_a_pair_die_while_their_views_fill_the_window() {
     rig.suspect(source.0);
     assert_eq!(rig.switch.report().unsettled, 0);
     assert_eq!(rig.dropped(SwitchDrop::OwnerLost), 1);
+    rig.end();
+}
+
+#[test]
+fn a_unit_with_a_packet_on_its_way_waits_for_no_window() {
+    let few = SwitchSettings {
+        window: 1,
+        ..each_burst()
+    };
+    let mut rig = Rig::new(few, 3);
+    let mut units = Vec::new();
+    for flow in 1..=9 {
+        rig.send(flow, flow);
+        let owner = rig.who()[0];
+        let frames = rig.queue(owner);
+        let unit = rig.see(&frames[0]).unit;
+        let replica = replica_of(&mut rig, owner);
+        rig.answer(replica, frames, Disposition::Out);
+        units.push((unit, owner));
+    }
+    rig.out();
+    rig.messages();
+    let (last, dead) = units[8];
+    assert_ne!(units.iter().position(|(_, owner)| *owner == dead), Some(8));
+    rig.send(9, 10);
+    let frames = rig.queue(dead);
+    rig.drop_all(frames);
+    rig.suspect(dead);
+    let mut opened = Vec::new();
+    for (_, message) in rig.messages() {
+        if let Message::Open(open) = message {
+            opened.push(open.unit);
+        }
+    }
+    opened.dedup();
+    assert_eq!(opened, [last]);
+    assert_eq!(rig.switch.report().unsettled, 1);
     rig.end();
 }
