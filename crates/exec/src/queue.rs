@@ -4,7 +4,7 @@
 //! A writer that finds the ring full keeps what it wanted to send and goes on
 //! with its own input: two threads that wait for room in one another's rings
 //! would wait for ever. What waits is bounded by what there is: frames by the
-//! packet memory, messages by the window of unsettled views.
+//! packet memory, messages by unsettled views: a window of them, and after a death one for each packet on its way.
 
 use std::collections::VecDeque;
 

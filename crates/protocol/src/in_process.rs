@@ -63,6 +63,10 @@ impl Keeping {
     }
 }
 
+/// Most views open and not settled: after a death a packet's own view waits in the queues
+/// behind as many of units that nobody speaks of.
+const WINDOW: u32 = 128;
+
 // A burst that a runtime takes has frames for all that it causes.
 const _: () = assert!(BURST * PER_PACKET <= SHARE as usize);
 
@@ -101,12 +105,12 @@ pub fn room(pool: &FramePool, runtimes: usize, keeping: Keeping) -> usize {
 }
 
 /// Settings of the switch. It repeats no packet and is told of no outputs.
-pub fn switch(dispatch: Dispatch, window: u32) -> SwitchSettings {
+pub fn switch(dispatch: Dispatch) -> SwitchSettings {
     SwitchSettings {
         kept: 0,
         acknowledge: false,
         lossless: true,
-        window,
+        window: WINDOW,
         dispatch,
         repeat_after: REPEAT_AFTER,
         ..SwitchSettings::default()
@@ -129,8 +133,8 @@ pub fn actors(id: RuntimeId, frames: u32) -> ActorSettings {
 
 /// Settings of a switch that keeps packets until their effects are let out, or are with a
 /// replica, where that is needed.
-pub fn switch_with(dispatch: Dispatch, window: u32, keeping: Keeping) -> SwitchSettings {
-    let plain = switch(dispatch, window);
+pub fn switch_with(dispatch: Dispatch, keeping: Keeping) -> SwitchSettings {
+    let plain = switch(dispatch);
     if !keeping.keeps() {
         return plain;
     }
@@ -140,6 +144,11 @@ pub fn switch_with(dispatch: Dispatch, window: u32, keeping: Keeping) -> SwitchS
         acknowledge: true,
         lossless: !keeping.linked,
         replication: keeping.replication,
+        window: match keeping.linked {
+            // Of hosts that are far the round trip counts, not the queue.
+            true => SwitchSettings::default().window,
+            false => WINDOW,
+        },
         repeat_after,
         repeat_within,
         ..plain

@@ -132,7 +132,7 @@ impl Default for SwitchSettings {
             replication: Replication::None,
             dispatch: Dispatch::RoundRobin,
             kept: 16_384,
-            window: 128,
+            window: 1_000,
             repeat_after: 10_000_000,
             repeat_within: REPEAT_WITHIN,
             recovery_held: 4_096,

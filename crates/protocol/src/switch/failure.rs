@@ -1,10 +1,12 @@
 //! Failures: runtimes that are suspected, views that are refused, units
 //! that are lost.
 
+use std::collections::BTreeSet;
+
 use weir_packet::{FramePool, Time};
 
 use super::runtimes::{Slot, Standing};
-use super::units::{ANY, REPLICA, mark};
+use super::units::{ANY, REPLICA, Unit, mark};
 use super::views::Pending;
 use super::{Switch, SwitchCount, SwitchDrop, moves};
 use crate::ids::{Clock, RuntimeId, UnitId, View};
@@ -117,17 +119,19 @@ impl Switch {
         let places: Vec<u32> = unsettled
             .filter(|(_, id, view)| {
                 let unit = self.units.find(*id).map(|place| self.units.at(place));
-                unit.is_some_and(|unit| unit.pending != 0 && unit.view() == *view)
+                let fills = |unit: &Unit| unit.pending != 0 || unit.has(mark::PREPARING);
+                unit.is_some_and(|unit| fills(unit) && unit.view() == *view)
             })
             .map(|(_, id, _)| id.slot())
             .collect();
         self.react_at(now, pool, &places);
     }
 
-    /// Units with packets on their way go before those without: a packet that waits in the
-    /// place of another is seen, a unit that nobody speaks of is not.
+    /// Units with packets on their way go before those without: somebody waits for these.
     fn react_on_the_way(&mut self, now: Time, pool: &mut FramePool) {
-        let places: Vec<u32> = self.kept.on_their_way().collect();
+        let mut seen = BTreeSet::new();
+        let all = self.kept.on_their_way();
+        let places: Vec<u32> = all.filter(|place| seen.insert(*place)).collect();
         self.react_at(now, pool, &places);
     }
 
@@ -400,8 +404,7 @@ impl Switch {
             }
             let place = self.sweep.at;
             if self.needs_view(place) {
-                // One view in the place of another needs no room.
-                if self.units.at(place).pending == 0 && !self.window_is_open() {
+                if self.needs_room(place) && !self.window_is_open() {
                     return self.sweep_waits(now, pool);
                 }
                 self.react(now, pool, place);
@@ -418,6 +421,14 @@ impl Switch {
             self.sweep.left -= 1;
             self.sweep.at = place + 1;
         }
+    }
+
+    /// True where the view that a unit needs counts in the window: not one in the place of
+    /// another, nor a first one.
+    fn needs_room(&self, place: u32) -> bool {
+        let unit = self.units.at(place);
+        let is_here = |slot| self.runtimes.is_here(slot);
+        unit.pending == 0 && unit.fresh == 0 && (is_here(unit.owner) || is_here(unit.replica))
     }
 
     /// The walk stays where it is until the window opens: to walk on in a full one, and

@@ -426,12 +426,13 @@ impl<'a> World<'a> {
         let small = self.small();
         let dispatch = [Dispatch::RoundRobin, Dispatch::LeastLoaded, Dispatch::Hash];
         let dispatch = dispatch[(drawn % 3) as usize];
-        let window = if small { 8 } else { 1_000 };
         let plant = self.settings.plant.and_then(Bug::plant);
         if let Some(threads) = &self.threads {
+            let settings = in_process::switch_with(dispatch, threads.keeping());
             return SwitchSettings {
                 plant,
-                ..in_process::switch_with(dispatch, window, threads.keeping())
+                window: if small { 8 } else { settings.window },
+                ..settings
             };
         }
         SwitchSettings {
@@ -444,7 +445,10 @@ impl<'a> World<'a> {
                 (_, true) => [48, 4_096][(drawn / 3 % 2) as usize],
                 _ => 4_096,
             },
-            window,
+            window: match small {
+                true => 8,
+                false => [128, 1_000][(drawn / 6 % 2) as usize],
+            },
             repeat_after: self.repeat_after(),
             repeat_within: (500_000, 20_000_000),
             recovery_held: if small { 16 } else { 512 },

@@ -47,16 +47,26 @@ impl Cluster {
 
     /// Fails over from processes whose runtimes are over, before the processes are: the
     /// kernel takes their memory down first. The rest follows in [`Cluster::join_ended`].
+    /// Nothing waits for the word: a thread that sleeps is woken by the process's end.
     pub(super) fn fail_over_early(&mut self, now: Time) {
         for place in 0..self.members.len() {
             let Some(member) = self.members.get_mut(place) else {
                 continue;
             };
-            let dying = matches!(&member.site, Site::Process(home) if home.is_dying());
-            if !dying || member.state != State::Runs || member.failed_over {
+            let up = member.is_up() && !member.failed_over;
+            let Site::Process(home) = &mut member.site else {
+                continue;
+            };
+            if !up || !home.is_dying() {
                 continue;
             }
+            // Nobody believes a word that says so and is not true.
+            home.make_sure();
             member.failed_over = true;
+            // Ports must not wait for room with it.
+            for queue in &mut member.ends.data {
+                self.pool.give_all(&mut queue.take_waiting());
+            }
             self.hear_out(place, now);
             self.suspect(place, now);
         }
@@ -317,8 +327,8 @@ impl Cluster {
         while self.hear(place, now) || self.has_left_entries(place) {}
     }
 
-    /// Has the switches go on without a runtime that has died, once it was heard out: a word
-    /// more of a death that they know is none.
+    /// Has the switches go on without a runtime that has died, once it was heard out. Those
+    /// that know it are told again, which changes nothing.
     fn fail_over(&mut self, place: usize, now: Time) {
         self.take_back(place);
         self.suspect(place, now);

@@ -113,7 +113,7 @@ impl Member {
     /// Begins a state; gives the one before.
     pub(super) fn enter(&mut self, state: State) -> State {
         self.entered = Instant::now();
-        self.failed_over = false;
+        self.failed_over &= !matches!(state, State::Starts | State::Gone);
         std::mem::replace(&mut self.state, state)
     }
 

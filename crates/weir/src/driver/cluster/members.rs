@@ -214,7 +214,7 @@ impl Cluster {
     }
 
     pub(super) fn tell_who_runs(&mut self) {
-        let runs = |member: &&mut Member| member.state == State::Runs;
+        let runs = |member: &&mut Member| member.state == State::Runs && !member.failed_over;
         let ids: Vec<RuntimeId> = self
             .members
             .iter_mut()

@@ -43,7 +43,7 @@ use super::wiring::{NO_CHAIN, ToRuntime, ToSwitch};
 
 /// Rounds with work after which threads that ended are looked for.
 const LOOK: u32 = 256;
-/// Interval in which processes that ended are looked for, in ns: a death is noticed after so
+/// Interval in which processes that ended are looked for, in ns: one is buried after so
 /// long.
 const LOOK_AFTER: u64 = 1_000_000;
 
@@ -135,7 +135,9 @@ impl Cluster {
 
     /// True where none can own units, and one is about to.
     fn waits_for_runtime(&self) -> bool {
-        !self.members.iter().any(Member::is_up) && self.members.iter().any(Member::is_to_come)
+        let serves = |member: &Member| member.is_up() && !member.failed_over;
+        let is_to_come = |member: &Member| member.is_to_come() || member.failed_over;
+        !self.members.iter().any(serves) && self.members.iter().any(is_to_come)
     }
 
     /// Moves the packets' time on: the runtimes ask for ticks of units in which

@@ -2,7 +2,7 @@
 
 use weir_packet::MemoryLayout;
 use weir_protocol::in_process::Keeping;
-use weir_protocol::settings::{Dispatch, Replication, SwitchSettings};
+use weir_protocol::settings::{Dispatch, Replication};
 use weir_runtime::RuntimeConfig;
 
 use super::super::link::RemoteHosts;
@@ -21,8 +21,6 @@ pub struct ClusterSettings {
     pub spread: Spread,
     /// Dispatch of new flows to runtimes.
     pub dispatch: Dispatch,
-    /// Views open and not settled at a time.
-    pub window: u32,
     /// When a unit's state is with a second runtime.
     pub replication: Replication,
     /// Makes what stands between a switch and its runtimes, given the packets that
@@ -77,7 +75,6 @@ impl Default for ClusterSettings {
             most_runtimes: 1,
             spread: Spread::default(),
             dispatch: Dispatch::RoundRobin,
-            window: SwitchSettings::default().window,
             replication: Replication::None,
             relay: None,
             engine: RuntimeConfig::default(),

@@ -105,7 +105,7 @@ impl Chain {
         layout: MemoryLayout,
     ) -> Result<Chain, ExecError> {
         let keeping = settings.keeping();
-        let of_switch = in_process::switch_with(settings.dispatch, settings.window, keeping);
+        let of_switch = in_process::switch_with(settings.dispatch, keeping);
         let config = RuntimeConfig {
             follows: true,
             event_bytes: 0,

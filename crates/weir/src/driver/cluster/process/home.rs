@@ -272,8 +272,15 @@ impl Home {
 
     /// Kills the process, as it does not do what it should: how it ends says why.
     pub(in super::super) fn kill(&mut self, why: &'static str) {
-        if let Some(child) = &mut self.child {
+        if self.child.is_some() {
             self.killed = Some(why);
+            self.make_sure();
+        }
+    }
+
+    /// Ends a process that is over but for the kernel.
+    pub(in super::super) fn make_sure(&mut self) {
+        if let Some(child) = &mut self.child {
             // One that is over is reaped by the next look.
             let _ = child.kill();
         }
