@@ -29,17 +29,20 @@ pub struct HeartbeatSettings {
     pub interval: u64,
     /// Beats in a row whose absence makes a peer suspect.
     pub missed: u32,
+    /// Patiences for which a process that hears nothing of most peers judges nobody.
+    pub isolation: u32,
     /// Shortest and longest time for which a peer that was suspected is heard
     /// before it counts as up again.
     pub hold_down: (u64, u64),
 }
 
 impl Default for HeartbeatSettings {
-    /// 1 ms, three missed; 100 ms to 10 s.
+    /// 1 ms, three missed; ten patiences; 100 ms to 10 s.
     fn default() -> HeartbeatSettings {
         HeartbeatSettings {
             interval: 1_000_000,
             missed: 3,
+            isolation: 10,
             hold_down: (100_000_000, 10_000_000_000),
         }
     }
@@ -59,7 +62,7 @@ impl HeartbeatSettings {
 
     /// Longest time for which a process that hears nothing of most peers judges nobody.
     pub const fn isolation(&self) -> u64 {
-        10 * self.patience()
+        self.isolation as u64 * self.patience()
     }
 }
 

@@ -138,6 +138,10 @@ pub enum Plant {
     SuspectedEarly,
     /// A peer that does not hear us is thought to.
     DeafHeard,
+    /// A process that hears nothing of most peers judges them all the same.
+    CutOffJudges,
+    /// A process that hears nothing of most peers never judges them.
+    CutOffForEver,
     /// Packets are applied however few frames are free for what they cause. Not
     /// in [`Plant::ALL`]: it needs rings, and a test has it.
     FramesUnseen,
@@ -152,7 +156,7 @@ pub enum Plant {
 }
 
 /// All of them, with their names on a command line.
-const NAMES: [(Plant, &str); 68] = [
+const NAMES: [(Plant, &str); 70] = [
     (Plant::NoViewCheck, "no-view-check"),
     (Plant::NoFence, "no-fence"),
     (Plant::NoOrderAtGate, "no-order-at-gate"),
@@ -216,6 +220,8 @@ const NAMES: [(Plant, &str); 68] = [
     (Plant::HiddenNameless, "hidden-nameless"),
     (Plant::SuspectedEarly, "suspected-early"),
     (Plant::DeafHeard, "deaf-heard"),
+    (Plant::CutOffJudges, "cut-off-judges"),
+    (Plant::CutOffForEver, "cut-off-for-ever"),
     (Plant::FramesUnseen, "frames-unseen"),
     (Plant::HeldSwept, "held-swept"),
     (Plant::PullForgotten, "pull-forgotten"),

@@ -392,6 +392,12 @@ fn settings_for(plant: Plant) -> Settings {
             heartbeats: Some(true),
             ..base
         },
+        Plant::CutOffJudges | Plant::CutOffForEver => Settings {
+            faults: of(&[Fault::Partition, Fault::OneWay, Fault::Pause]),
+            some_faults: false,
+            heartbeats: Some(true),
+            ..base
+        },
         Plant::DeathsUnseen => Settings {
             faults: of(&[Fault::Crash]),
             some_faults: false,

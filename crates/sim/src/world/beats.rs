@@ -36,6 +36,8 @@ impl World<'_> {
         match self.settings.plant.and_then(Bug::plant) {
             Some(Plant::DeathsUnseen) => settings.missed = u32::MAX,
             Some(Plant::SuspectedEarly) => settings.missed -= 1,
+            Some(Plant::CutOffJudges) => settings.isolation = 0,
+            Some(Plant::CutOffForEver) => settings.isolation = u32::MAX,
             _ => {}
         }
         let time = Time(super::START + self.now);
@@ -83,12 +85,15 @@ impl World<'_> {
             own.tick(time, &mut beats, &mut judgements);
             if self.switch == Some(no) {
                 self.heard.values_mut().for_each(|heard| heard.own += 1);
+                self.look_at_isolated(&judgements);
                 self.look_at_deaf();
             }
         } else if self.switch == Some(no) {
             self.watching_since = self.now;
             // A switch that sleeps does not listen in vain.
+            let interval = self.heartbeat_settings().interval;
             self.cut_off_since = None;
+            self.most_silent_since = self.most_silent_since.map(|since| since + interval);
         }
         let interval = self.heartbeat_settings().interval;
         self.schedule(self.now + interval, Event::Beat(no));
@@ -115,6 +120,12 @@ impl World<'_> {
                 // A runtime tells its switch in its own beats how it judges it.
                 _ => self.count("switch_judged"),
             }
+        }
+        if self.switch == Some(no)
+            && let Some(beats) = self.beats.get(&no)
+        {
+            let since = self.most_silent_since.unwrap_or(self.now);
+            self.most_silent_since = self.may_be_cut_off(beats).then_some(since);
         }
     }
 
@@ -166,6 +177,42 @@ impl World<'_> {
         }
     }
 
+    /// A switch that is more likely cut off itself suspects nobody before its time.
+    fn look_at_isolated(&mut self, judgements: &[Judgement<ProcessNo>]) {
+        let suspected = judgements.iter().find_map(|judgement| match judgement {
+            Judgement::Suspect(peer) => Some(*peer),
+            Judgement::Up(_) => None,
+        });
+        let settings = self.heartbeat_settings();
+        let since = self.most_silent_since.unwrap_or(self.now);
+        let Some(peer) = suspected.filter(|_| self.now - since < settings.isolation()) else {
+            return;
+        };
+        // Silent beyond doubt, and who was suspected by this beat was up before it.
+        let is_judged = |peer: &ProcessNo| judgements.contains(&Judgement::Suspect(*peer));
+        let silent = |heard: &Heard| {
+            heard.own > settings.missed && self.now - heard.last > settings.patience()
+        };
+        let beats = self.switch.and_then(|no| self.beats.get(&no));
+        let is_up =
+            |peer: &ProcessNo| is_judged(peer) || beats.is_some_and(|beats| beats.is_up(*peer));
+        let (mut up, mut quiet, mut others) = (0, 0, 0);
+        for (peer, heard) in &self.heard {
+            match is_up(peer) {
+                true => (up, quiet) = (up + 1, quiet + u32::from(silent(heard))),
+                // It may count, if it was suspected lately.
+                false => others += u32::from(heard.suspected.is_some() && !silent(heard)),
+            }
+        }
+        if up >= 3 && 2 * quiet > up + others {
+            let text = format!(
+                "{} is suspected by a switch that hears nobody",
+                self.name_of(peer)
+            );
+            self.checker.violated(Invariant::Suspicion, None, text);
+        }
+    }
+
     /// The switch suspects a runtime by its silence.
     fn silent(&mut self, no: ProcessNo) {
         let Some(id) = self.runtime_id(no) else {
@@ -192,15 +239,20 @@ impl World<'_> {
         }
     }
 
-    /// A suspected runtime was heard for a whole hold-down: it is told to start
-    /// anew, with another id.
-    fn heard_again(&mut self, no: ProcessNo) {
+    /// The switch forgets a peer, and the checker with it.
+    pub(super) fn watch_no_more(&mut self, no: ProcessNo) {
         if let Some(switch) = self.switch.and_then(|switch| self.beats.get_mut(&switch)) {
             switch.forget(no);
         }
         if let Some(heard) = self.heard.get_mut(&no) {
             heard.suspected = None;
         }
+    }
+
+    /// A suspected runtime was heard for a whole hold-down: it is told to start
+    /// anew, with another id.
+    fn heard_again(&mut self, no: ProcessNo) {
+        self.watch_no_more(no);
         let is_zombie = self
             .processes
             .get(no)

@@ -216,9 +216,7 @@ impl World<'_> {
         self.join_thread(no);
         if self.processes.get(no).is_some_and(|p| !p.is_alive()) {
             self.close_streams(no);
-            if let Some(beats) = self.beats.get_mut(&switch_no) {
-                beats.forget(no);
-            }
+            self.watch_no_more(no);
         }
         let time = self.time();
         if self.random.chance(500) {
