@@ -15,7 +15,7 @@ weir_telemetry::labels! {
         TenantRefused = "tenant_refused",
         /// A stage that is not trusted did not give it back, and named no reason that it has.
         TenantDropped = "tenant_dropped",
-        /// A function of a runtime dropped it whose thread has died of a bug, for a reason that died with it.
+        /// A function of a runtime dropped it that has died (of a bug, or killed), for a reason that died with it.
         RuntimeDied = "runtime_died",
         /// It was queued for a worker that failed before it took it.
         WorkerFailed = "worker_failed",

@@ -159,6 +159,7 @@ impl RuntimeProcess {
             process: &mut *self,
             slept: false,
             rounds: 0,
+            looked: 0,
             reported: (Instant::now(), 0),
             reporter: &reporter,
         };
@@ -305,14 +306,18 @@ impl Drop for Reporter {
     }
 }
 
+/// Packets between two reads of the system clock, at most: under load a round has hundreds.
+const PACKETS_PER_CLOCK_READ: u64 = 4_096;
+
 /// The runtime, and the way to the main process.
 struct ProcessNode<'a> {
     runtime: RuntimeNode,
     process: &'a mut RuntimeProcess,
     /// The worker has slept, or was about to, since the last step.
     slept: bool,
-    /// Rounds since the system clock was last read.
+    /// Rounds since the system clock was last read, and how many packets there were then.
     rounds: u32,
+    looked: u64,
     /// When counts were last told, and how many packets there were then.
     reported: (Instant, u64),
     reporter: &'a Reporter,
@@ -321,8 +326,8 @@ struct ProcessNode<'a> {
 impl ProcessNode<'_> {
     /// Tells the counts at most every [`REPORT_INTERVAL`], so that a death loses few of them.
     fn report(&mut self) {
-        self.rounds = 0;
         let packets = self.runtime.packets();
+        (self.rounds, self.looked) = (0, packets);
         let (at, before) = &mut self.reported;
         if packets == *before || at.elapsed() < REPORT_INTERVAL {
             return;
@@ -347,7 +352,8 @@ impl Node for ProcessNode<'_> {
             return Err("the main process is gone".to_owned());
         }
         self.rounds += 1;
-        if self.rounds >= ROUNDS_PER_CLOCK_READ {
+        let packets = self.runtime.packets() - self.looked;
+        if self.rounds >= ROUNDS_PER_CLOCK_READ || packets >= PACKETS_PER_CLOCK_READ {
             self.report();
         }
         self.runtime.step()
