@@ -393,7 +393,8 @@ fn settings_for(plant: Plant) -> Settings {
             ..base
         },
         Plant::CutOffJudges | Plant::CutOffForEver => Settings {
-            faults: of(&[Fault::Partition, Fault::OneWay, Fault::Pause]),
+            // Beats that come late are silence, too, and of all peers at once.
+            faults: of(&[Fault::Delay, Fault::Reorder, Fault::Partition, Fault::Pause]),
             some_faults: false,
             heartbeats: Some(true),
             ..base
