@@ -47,10 +47,6 @@ pub(crate) const MODULES: &[(&str, &str)] = &[
         "ioctls of drivers: queues and offloads",
     ),
     (
-        "crates/io/src/sys/robust.rs",
-        "robust futexes: a word that the kernel marks at a thread's end",
-    ),
-    (
         "crates/io/src/sys/interface.rs",
         "ioctls and statistics of network interfaces",
     ),
@@ -75,6 +71,10 @@ pub(crate) const MODULES: &[(&str, &str)] = &[
     (
         "crates/io/src/sys/ring.rs",
         "rings shared with the kernel, mapped",
+    ),
+    (
+        "crates/io/src/sys/robust.rs",
+        "robust futexes: a word that the kernel marks at a thread's end",
     ),
     (
         "crates/io/src/sys/scheduler.rs",

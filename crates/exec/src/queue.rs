@@ -4,7 +4,8 @@
 //! A writer that finds the ring full keeps what it wanted to send and goes on
 //! with its own input: two threads that wait for room in one another's rings
 //! would wait for ever. What waits is bounded by what there is: frames by the
-//! packet memory, messages by unsettled views: a window of them, and after a death one for each packet on its way.
+//! packet memory, messages by unsettled views: a window of them, and after a death
+//! one more per unit with packets on their way.
 
 use std::collections::VecDeque;
 

@@ -9,8 +9,8 @@
 //!
 //! A process that itself did not run (paused, starved) judges nobody by that time: it
 //! cannot tell the silence of others from its own. Nor does one that hears nothing of
-//! more than half of its peers (of three or more), for ten times the patience of its own time: it is
-//! more likely cut off itself. A peer that is heard again after
+//! more than half of its peers (of three or more), until it has run for ten times the
+//! patience ([`HeartbeatSettings::isolation`]): it is more likely cut off itself. A peer that is heard again after
 //! a suspicion is down until its beats have come without a gap for a hold-down, which
 //! doubles with each suspicion and halves with each hold-down of good beats after
 //! it: a flapping link does not make the cluster flap.

@@ -63,8 +63,8 @@ impl Keeping {
     }
 }
 
-/// Most views open and not settled: after a death a packet's own view waits in the queues
-/// behind as many of units that nobody speaks of.
+/// Most views open and not settled. After a death a view that a packet waits for queues
+/// behind at most so many views of units without packets.
 const WINDOW: u32 = 128;
 
 // A burst that a runtime takes has frames for all that it causes.
@@ -145,7 +145,7 @@ pub fn switch_with(dispatch: Dispatch, keeping: Keeping) -> SwitchSettings {
         lossless: !keeping.linked,
         replication: keeping.replication,
         window: match keeping.linked {
-            // Of hosts that are far the round trip counts, not the queue.
+            // Between hosts a larger window hides the round trip.
             true => SwitchSettings::default().window,
             false => WINDOW,
         },

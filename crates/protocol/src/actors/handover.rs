@@ -13,7 +13,8 @@ use crate::message::{Image, Message, MoveMode, Open, Origin, Refusal};
 use crate::plant::Plant;
 
 /// States and other things for views that are not open here yet, at most. The
-/// switch's window is smaller; after a death it may open a view more for each packet on its way.
+/// switch's window is smaller; after a death it opens one more view per unit with packets on
+/// their way.
 const AHEAD: usize = 4_096;
 
 impl Actors {

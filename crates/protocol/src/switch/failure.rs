@@ -127,7 +127,7 @@ impl Switch {
         self.react_at(now, pool, &places);
     }
 
-    /// Units with packets on their way go before those without: somebody waits for these.
+    /// Opens views of units with packets on their way first: a host waits for the answer.
     fn react_on_the_way(&mut self, now: Time, pool: &mut FramePool) {
         let mut seen = BTreeSet::new();
         let all = self.kept.on_their_way();

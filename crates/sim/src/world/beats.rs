@@ -78,6 +78,7 @@ impl World<'_> {
             self.beats.remove(&no);
             return;
         };
+        let interval = self.heartbeat_settings().interval;
         let (mut beats, mut judgements) = (Vec::new(), Vec::new());
         if process.paused_until.is_none()
             && let Some(own) = self.beats.get_mut(&no)
@@ -91,11 +92,9 @@ impl World<'_> {
         } else if self.switch == Some(no) {
             self.watching_since = self.now;
             // A switch that sleeps does not listen in vain.
-            let interval = self.heartbeat_settings().interval;
             self.cut_off_since = None;
             self.most_silent_since = self.most_silent_since.map(|since| since + interval);
         }
-        let interval = self.heartbeat_settings().interval;
         self.schedule(self.now + interval, Event::Beat(no));
         for (to, beat) in beats {
             let arrivals = self.links.frame(no, to, self.now);
@@ -188,7 +187,7 @@ impl World<'_> {
         let Some(peer) = suspected.filter(|_| self.now - since < settings.isolation()) else {
             return;
         };
-        // Silent beyond doubt, and who was suspected by this beat was up before it.
+        // Peers that this beat suspects were up before it. Only certain silence counts.
         let is_judged = |peer: &ProcessNo| judgements.contains(&Judgement::Suspect(*peer));
         let silent = |heard: &Heard| {
             heard.own > settings.missed && self.now - heard.last > settings.patience()

@@ -45,28 +45,26 @@ impl Cluster {
         result
     }
 
-    /// Fails over from processes whose runtimes are over, before the processes are: the
-    /// kernel takes their memory down first. The rest follows in [`Cluster::join_ended`].
-    /// Nothing waits for the word: a thread that sleeps is woken by the process's end.
+    /// Fails over from runtimes that have died before their processes have ended: the kernel
+    /// takes a process's memory down first. [`Cluster::join_ended`] does the rest. This is
+    /// polled; a thread that sleeps is woken by the process's end.
     pub(super) fn fail_over_early(&mut self, now: Time) {
         for place in 0..self.members.len() {
             let Some(member) = self.members.get_mut(place) else {
                 continue;
             };
-            let up = member.is_up() && !member.failed_over;
+            let serves = member.serves();
             let Site::Process(home) = &mut member.site else {
                 continue;
             };
-            if !up || !home.is_dying() {
+            if !serves || !home.is_dying() {
                 continue;
             }
-            // Nobody believes a word that says so and is not true.
-            home.make_sure();
+            // A bug may have overwritten the word: a process that runs on must not stay.
+            home.end_process();
             member.failed_over = true;
-            // Ports must not wait for room with it.
-            for queue in &mut member.ends.data {
-                self.pool.give_all(&mut queue.take_waiting());
-            }
+            // Ports take no packets in while some wait for room.
+            member.give_back_waiting(&mut self.pool);
             self.hear_out(place, now);
             self.suspect(place, now);
         }
@@ -398,9 +396,7 @@ impl Cluster {
         }
         // Others that it has asked for never get to the switch.
         member.ends.gauge.set_ends(self.ends_asked.of(place));
-        for queue in &mut member.ends.data {
-            self.pool.give_all(&mut queue.take_waiting());
-        }
+        member.give_back_waiting(&mut self.pool);
         for partial in &mut member.partial {
             self.pool.give_all(partial);
         }

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use weir_exec::{Forget, RestartPolicy, Restarts};
-use weir_packet::Frame;
+use weir_packet::{Frame, FramePool};
 use weir_protocol::RuntimeId;
 
 use super::super::process::Relay;
@@ -77,7 +77,7 @@ pub(super) struct Member {
     pub(super) deaths: Restarts,
     /// How often one has died here.
     pub(super) died: u64,
-    /// The switches know of the death of the one here, whose process is not over yet.
+    /// The runtime here is dead and the switches know it; its process has not ended yet.
     pub(super) failed_over: bool,
     /// When it began to run, and when its successor is to start.
     pub(super) since: Option<Instant>,
@@ -207,6 +207,18 @@ impl Member {
     /// True where a runtime starts here, or is to.
     pub(super) fn is_to_come(&self) -> bool {
         self.state == State::Starts || self.successor_at.is_some()
+    }
+
+    /// True where its runtime lives, and was not told to finish.
+    pub(super) fn serves(&self) -> bool {
+        self.is_up() && !self.failed_over
+    }
+
+    /// Gives back the packets that wait for room on the way to its runtime.
+    pub(super) fn give_back_waiting(&mut self, pool: &mut FramePool) {
+        for queue in &mut self.ends.data {
+            pool.give_all(&mut queue.take_waiting());
+        }
     }
 
     /// True where its thread runs and was not told to finish.

@@ -43,8 +43,8 @@ use super::wiring::{NO_CHAIN, ToRuntime, ToSwitch};
 
 /// Rounds with work after which threads that ended are looked for.
 const LOOK: u32 = 256;
-/// Interval in which processes that ended are looked for, in ns: one is buried after so
-/// long.
+/// Interval in which processes that ended are looked for, in ns: the longest time until one
+/// is reaped.
 const LOOK_AFTER: u64 = 1_000_000;
 
 struct Chain {
@@ -135,9 +135,8 @@ impl Cluster {
 
     /// True where none can own units, and one is about to.
     fn waits_for_runtime(&self) -> bool {
-        let serves = |member: &Member| member.is_up() && !member.failed_over;
         let is_to_come = |member: &Member| member.is_to_come() || member.failed_over;
-        !self.members.iter().any(serves) && self.members.iter().any(is_to_come)
+        !self.members.iter().any(Member::serves) && self.members.iter().any(is_to_come)
     }
 
     /// Moves the packets' time on: the runtimes ask for ticks of units in which

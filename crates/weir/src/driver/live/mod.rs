@@ -237,7 +237,7 @@ impl<C: Executor> Live<C> {
         stepped
     }
 
-    /// Has the executor do what there is to do: what leaves is to depart.
+    /// Steps the executor. Packets that leave are put into `departures`.
     fn step_executor(&mut self) -> Result<Round, Failure> {
         let (out, lines) = (&mut self.output, &mut self.lines);
         self.executor.pool().set_holder(CHAINS);
@@ -260,7 +260,7 @@ impl<C: Executor> Live<C> {
         stepped.map_err(|error| Failure::outside(error.to_string()))
     }
 
-    /// Puts out what is to depart.
+    /// Sends `departures` by their ports.
     fn send(&mut self) -> Result<(), Failure> {
         self.ports.send(self.executor.pool(), &mut self.departures)
     }
@@ -284,7 +284,7 @@ impl<C: Executor> Live<C> {
                     std::thread::yield_now();
                 }
             });
-            // Flows end also where a port is gone.
+            // A port that fails does not keep flows from ending.
             sent = sent.and(self.send());
         }
         let pool = self.executor.pool();

@@ -151,7 +151,7 @@ impl RuntimeProcess {
             true => NEVER_PARK,
             false => IdlePolicy::default(),
         };
-        // Without it a death is seen a little later.
+        // Where the kernel refuses, the process's end tells of a death, some milliseconds later.
         let _life = HeldWord::hold(life, LIFE);
         let park = Parker::of_process(self.waker.clone(), policy);
         let node = ProcessNode {

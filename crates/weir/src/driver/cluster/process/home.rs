@@ -274,12 +274,12 @@ impl Home {
     pub(in super::super) fn kill(&mut self, why: &'static str) {
         if self.child.is_some() {
             self.killed = Some(why);
-            self.make_sure();
+            self.end_process();
         }
     }
 
-    /// Ends a process that is over but for the kernel.
-    pub(in super::super) fn make_sure(&mut self) {
+    /// Kills the process, and names no reason of its own.
+    pub(in super::super) fn end_process(&mut self) {
         if let Some(child) = &mut self.child {
             // One that is over is reaped by the next look.
             let _ = child.kill();
@@ -314,8 +314,8 @@ impl Home {
         self.child.is_some()
     }
 
-    /// True where the process's runtime is over: before the process is, whose memory the
-    /// kernel takes down first. Cheap.
+    /// True where the process's runtime has died. Reads a word of shared memory, which the
+    /// kernel marks before it takes the process's memory down.
     pub(in super::super) fn is_dying(&self) -> bool {
         self.child.is_some() && shared::is_holder_dead(&self.status[LIFE])
     }
