@@ -187,10 +187,11 @@ impl World<'_> {
         let Some(peer) = suspected.filter(|_| self.now - since < settings.isolation()) else {
             return;
         };
-        // Peers that this beat suspects were up before it. Only certain silence counts.
+        // Peers that this beat suspects were up before it. Only certain silence counts: one that was
+        // heard as the switch woke up gets up to a beat of its sleep.
         let is_judged = |peer: &ProcessNo| judgements.contains(&Judgement::Suspect(*peer));
         let silent = |heard: &Heard| {
-            heard.own > settings.missed && self.now - heard.last > settings.patience()
+            heard.own > settings.missed + 1 && self.now - heard.last > settings.patience()
         };
         let beats = self.switch.and_then(|no| self.beats.get(&no));
         let is_up =
