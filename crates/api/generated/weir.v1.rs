@@ -594,6 +594,34 @@ pub struct MoveUnitsResponse {
     pub moving: u32,
 }
 #[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct DrainRuntimeRequest {
+    /// RuntimePlace.id.
+    #[prost(uint32, tag = "1")]
+    pub runtime: u32,
+    #[prost(enumeration = "MoveMode", tag = "2")]
+    pub mode: i32,
+}
+#[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct DrainRuntimeResponse {}
+#[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct ScaleRuntimesRequest {
+    /// From 1 to as many as the instance has places for (`--most-runtimes`).
+    #[prost(uint32, tag = "1")]
+    pub runtimes: u32,
+    /// How states of those that are drained come over.
+    #[prost(enumeration = "MoveMode", tag = "2")]
+    pub mode: i32,
+}
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct ScaleRuntimesResponse {
+    /// Ids of the runtimes that start.
+    #[prost(uint32, repeated, tag = "1")]
+    pub started: ::prost::alloc::vec::Vec<u32>,
+    /// Ids of those that are drained.
+    #[prost(uint32, repeated, tag = "2")]
+    pub draining: ::prost::alloc::vec::Vec<u32>,
+}
+#[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]
 pub struct ListHostsRequest {}
 #[derive(Clone, PartialEq, ::prost::Message)]
 pub struct ListHostsResponse {
@@ -1318,6 +1346,59 @@ pub mod instance_client {
                 .insert(GrpcMethod::new("weir.v1.Instance", "MoveUnits"));
             self.inner.unary(req, path, codec).await
         }
+        /// Takes a runtime out: its units go to the others, then it ends, and none takes its place. The
+        /// answer does not wait for that: RuntimePlace.state tells of it. FAILED_PRECONDITION where there
+        /// is no such runtime, or none to take its units.
+        pub async fn drain_runtime(
+            &mut self,
+            request: impl tonic::IntoRequest<super::DrainRuntimeRequest>,
+        ) -> std::result::Result<
+            tonic::Response<super::DrainRuntimeResponse>,
+            tonic::Status,
+        > {
+            self.inner
+                .ready()
+                .await
+                .map_err(|e| {
+                    tonic::Status::unknown(
+                        format!("Service was not ready: {}", e.into()),
+                    )
+                })?;
+            let codec = tonic_prost::ProstCodec::default();
+            let path = http::uri::PathAndQuery::from_static(
+                "/weir.v1.Instance/DrainRuntime",
+            );
+            let mut req = request.into_request();
+            req.extensions_mut()
+                .insert(GrpcMethod::new("weir.v1.Instance", "DrainRuntime"));
+            self.inner.unary(req, path, codec).await
+        }
+        /// Has so many runtimes run: more are started, or those of the last places are drained. The
+        /// answer does not wait for that. FAILED_PRECONDITION where there is no room for so many.
+        pub async fn scale_runtimes(
+            &mut self,
+            request: impl tonic::IntoRequest<super::ScaleRuntimesRequest>,
+        ) -> std::result::Result<
+            tonic::Response<super::ScaleRuntimesResponse>,
+            tonic::Status,
+        > {
+            self.inner
+                .ready()
+                .await
+                .map_err(|e| {
+                    tonic::Status::unknown(
+                        format!("Service was not ready: {}", e.into()),
+                    )
+                })?;
+            let codec = tonic_prost::ProstCodec::default();
+            let path = http::uri::PathAndQuery::from_static(
+                "/weir.v1.Instance/ScaleRuntimes",
+            );
+            let mut req = request.into_request();
+            req.extensions_mut()
+                .insert(GrpcMethod::new("weir.v1.Instance", "ScaleRuntimes"));
+            self.inner.unary(req, path, codec).await
+        }
         /// Every reason for which this instance may drop a packet, in words.
         pub async fn list_drop_reasons(
             &mut self,
@@ -1485,6 +1566,25 @@ pub mod instance_server {
             request: tonic::Request<super::MoveUnitsRequest>,
         ) -> std::result::Result<
             tonic::Response<super::MoveUnitsResponse>,
+            tonic::Status,
+        >;
+        /// Takes a runtime out: its units go to the others, then it ends, and none takes its place. The
+        /// answer does not wait for that: RuntimePlace.state tells of it. FAILED_PRECONDITION where there
+        /// is no such runtime, or none to take its units.
+        async fn drain_runtime(
+            &self,
+            request: tonic::Request<super::DrainRuntimeRequest>,
+        ) -> std::result::Result<
+            tonic::Response<super::DrainRuntimeResponse>,
+            tonic::Status,
+        >;
+        /// Has so many runtimes run: more are started, or those of the last places are drained. The
+        /// answer does not wait for that. FAILED_PRECONDITION where there is no room for so many.
+        async fn scale_runtimes(
+            &self,
+            request: tonic::Request<super::ScaleRuntimesRequest>,
+        ) -> std::result::Result<
+            tonic::Response<super::ScaleRuntimesResponse>,
             tonic::Status,
         >;
         /// Every reason for which this instance may drop a packet, in words.
@@ -1905,6 +2005,96 @@ pub mod instance_server {
                     let inner = self.inner.clone();
                     let fut = async move {
                         let method = MoveUnitsSvc(inner);
+                        let codec = tonic_prost::ProstCodec::default();
+                        let mut grpc = tonic::server::Grpc::new(codec)
+                            .apply_compression_config(
+                                accept_compression_encodings,
+                                send_compression_encodings,
+                            )
+                            .apply_max_message_size_config(
+                                max_decoding_message_size,
+                                max_encoding_message_size,
+                            );
+                        let res = grpc.unary(method, req).await;
+                        Ok(res)
+                    };
+                    Box::pin(fut)
+                }
+                "/weir.v1.Instance/DrainRuntime" => {
+                    #[allow(non_camel_case_types)]
+                    struct DrainRuntimeSvc<T: Instance>(pub Arc<T>);
+                    impl<
+                        T: Instance,
+                    > tonic::server::UnaryService<super::DrainRuntimeRequest>
+                    for DrainRuntimeSvc<T> {
+                        type Response = super::DrainRuntimeResponse;
+                        type Future = BoxFuture<
+                            tonic::Response<Self::Response>,
+                            tonic::Status,
+                        >;
+                        fn call(
+                            &mut self,
+                            request: tonic::Request<super::DrainRuntimeRequest>,
+                        ) -> Self::Future {
+                            let inner = Arc::clone(&self.0);
+                            let fut = async move {
+                                <T as Instance>::drain_runtime(&inner, request).await
+                            };
+                            Box::pin(fut)
+                        }
+                    }
+                    let accept_compression_encodings = self.accept_compression_encodings;
+                    let send_compression_encodings = self.send_compression_encodings;
+                    let max_decoding_message_size = self.max_decoding_message_size;
+                    let max_encoding_message_size = self.max_encoding_message_size;
+                    let inner = self.inner.clone();
+                    let fut = async move {
+                        let method = DrainRuntimeSvc(inner);
+                        let codec = tonic_prost::ProstCodec::default();
+                        let mut grpc = tonic::server::Grpc::new(codec)
+                            .apply_compression_config(
+                                accept_compression_encodings,
+                                send_compression_encodings,
+                            )
+                            .apply_max_message_size_config(
+                                max_decoding_message_size,
+                                max_encoding_message_size,
+                            );
+                        let res = grpc.unary(method, req).await;
+                        Ok(res)
+                    };
+                    Box::pin(fut)
+                }
+                "/weir.v1.Instance/ScaleRuntimes" => {
+                    #[allow(non_camel_case_types)]
+                    struct ScaleRuntimesSvc<T: Instance>(pub Arc<T>);
+                    impl<
+                        T: Instance,
+                    > tonic::server::UnaryService<super::ScaleRuntimesRequest>
+                    for ScaleRuntimesSvc<T> {
+                        type Response = super::ScaleRuntimesResponse;
+                        type Future = BoxFuture<
+                            tonic::Response<Self::Response>,
+                            tonic::Status,
+                        >;
+                        fn call(
+                            &mut self,
+                            request: tonic::Request<super::ScaleRuntimesRequest>,
+                        ) -> Self::Future {
+                            let inner = Arc::clone(&self.0);
+                            let fut = async move {
+                                <T as Instance>::scale_runtimes(&inner, request).await
+                            };
+                            Box::pin(fut)
+                        }
+                    }
+                    let accept_compression_encodings = self.accept_compression_encodings;
+                    let send_compression_encodings = self.send_compression_encodings;
+                    let max_decoding_message_size = self.max_decoding_message_size;
+                    let max_encoding_message_size = self.max_encoding_message_size;
+                    let inner = self.inner.clone();
+                    let fut = async move {
+                        let method = ScaleRuntimesSvc(inner);
                         let codec = tonic_prost::ProstCodec::default();
                         let mut grpc = tonic::server::Grpc::new(codec)
                             .apply_compression_config(

@@ -80,6 +80,10 @@ pub fn main_with_args(
         #[cfg(feature = "control")]
         Command::Move(what) => ask::move_units(&what),
         #[cfg(feature = "control")]
+        Command::Drain(what) => ask::drain(&what),
+        #[cfg(feature = "control")]
+        Command::Scale(what) => ask::scale(&what),
+        #[cfg(feature = "control")]
         Command::Stats(stats) => ask::stats(&stats),
         #[cfg(feature = "terminal")]
         Command::Top(top) => ask::top(&top),

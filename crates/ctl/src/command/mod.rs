@@ -9,6 +9,7 @@ mod moves;
 mod network;
 mod part;
 mod reply;
+mod resize;
 mod target;
 
 use std::collections::VecDeque;
@@ -32,6 +33,7 @@ pub use part::{
     around,
 };
 pub use reply::Reply;
+pub use resize::{Resize, Resized, Resizing};
 pub use target::CommandTarget;
 
 /// Sends commands to one thread.
@@ -50,6 +52,8 @@ pub enum Command {
     End(Arc<Filter>, Reply<Option<Ended>>),
     /// Move units between runtimes. The reply does not wait for them.
     Move(MoveUnits, Reply<Moving>),
+    /// Start or drain runtimes. The reply does not wait for them.
+    Resize(Resize, Reply<Resizing>),
     /// Arm or disarm a watch in each runtime. The reply is their number.
     Each(Arm, Reply<usize>),
 }
@@ -112,6 +116,9 @@ impl CommandHandler {
             }
             Command::Move(wanted, reply) => {
                 let _ = reply.send(target.move_units(&wanted));
+            }
+            Command::Resize(wanted, reply) => {
+                let _ = reply.send(target.resize(wanted));
             }
             Command::Each(action, reply) => {
                 let mut count = 0;

@@ -5,6 +5,7 @@ use weir_packet::{FlowKey, Time};
 use super::counts::ThreadCounts;
 use super::moves::{MoveUnits, Moving};
 use super::part::Visit;
+use super::resize::{Resize, Resizing};
 
 /// A thread that commands are carried out on.
 pub trait CommandTarget {
@@ -23,6 +24,11 @@ pub trait CommandTarget {
     }
     /// Has the switch move units, where there is one.
     fn move_units(&mut self, wanted: &MoveUnits) -> Moving {
+        let _ = wanted;
+        None
+    }
+    /// Starts or drains runtimes, where there is a switch.
+    fn resize(&mut self, wanted: Resize) -> Resizing {
         let _ = wanted;
         None
     }

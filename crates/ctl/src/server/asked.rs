@@ -15,7 +15,7 @@ use weir_telemetry::Entry;
 
 use crate::command::{
     Command, CommandSender, Counted, Ended, FlowParts, FlowQuery, FlowSeen, FlowsFound, FlowsQuery,
-    LayerReport, MoveUnits, Reply, StatesSeen, ThreadCounts, around, in_order,
+    LayerReport, MoveUnits, Reply, Resize, Resized, StatesSeen, ThreadCounts, around, in_order,
 };
 use crate::hosts::Hosts;
 use crate::observe::{Arm, Places, Unseen};
@@ -315,6 +315,22 @@ impl Asked {
             )),
             Some(Err(why)) => Err(Status::failed_precondition(why)),
             Some(Ok(count)) => Ok(count),
+        }
+    }
+
+    /// Starts or drains runtimes: which.
+    pub(super) async fn resize(&self, wanted: Resize) -> Result<Resized, Status> {
+        let resizing = self.all(PROMPT, |reply| Command::Resize(wanted, reply));
+        let resizing = resizing.await?.into_iter().find_map(|(_, resized)| resized);
+        match resizing {
+            None => Err(Status::unimplemented(
+                "this instance has no runtimes behind a switch: none can come or go",
+            )),
+            Some(Err(why)) => Err(Status::failed_precondition(why)),
+            Some(Ok(resized)) => {
+                self.counted.forget();
+                Ok(resized)
+            }
         }
     }
 

@@ -14,7 +14,7 @@ use weir_api::v1::instance_server::{Instance, InstanceServer};
 use weir_graph::ScriptMode;
 use weir_packet::filter::Filter;
 
-use crate::command::{FlowSort, FlowsQuery, MoveUnits};
+use crate::command::{FlowSort, FlowsQuery, MoveUnits, Resize, Resized};
 use crate::observe::{Arm, Places, Unseen};
 
 use super::asked::{Asked, SHORTEST};
@@ -118,6 +118,19 @@ fn filter(text: &str) -> Result<Arc<Filter>, Status> {
     let read = text.parse::<Filter>();
     read.map(Arc::new)
         .map_err(|error| Status::invalid_argument(error.to_string()))
+}
+
+/// How states come over.
+fn mode_of(mode: i32) -> Result<ScriptMode, Status> {
+    match v1::MoveMode::try_from(mode) {
+        Ok(v1::MoveMode::Unspecified | v1::MoveMode::Push) => Ok(ScriptMode::Push),
+        Ok(v1::MoveMode::Pull) => Ok(ScriptMode::Pull),
+        Ok(v1::MoveMode::Reprocess) => Ok(ScriptMode::Reprocess),
+        Err(_) => {
+            let message = format!("there is no mode {mode} of moves");
+            Err(Status::invalid_argument(message))
+        }
+    }
 }
 
 #[tonic::async_trait]
@@ -266,15 +279,7 @@ impl Instance for Service {
         request: Request<v1::MoveUnitsRequest>,
     ) -> Result<Response<v1::MoveUnitsResponse>, Status> {
         let request = request.into_inner();
-        let mode = match v1::MoveMode::try_from(request.mode) {
-            Ok(v1::MoveMode::Unspecified | v1::MoveMode::Push) => ScriptMode::Push,
-            Ok(v1::MoveMode::Pull) => ScriptMode::Pull,
-            Ok(v1::MoveMode::Reprocess) => ScriptMode::Reprocess,
-            Err(_) => {
-                let message = format!("there is no mode {} of moves", request.mode);
-                return Err(Status::invalid_argument(message));
-            }
-        };
+        let mode = mode_of(request.mode)?;
         let wanted = MoveUnits {
             from: request.from,
             to: request.to,
@@ -283,6 +288,29 @@ impl Instance for Service {
         };
         let moving = self.asked.move_units(wanted).await?;
         Ok(Response::new(v1::MoveUnitsResponse { moving }))
+    }
+
+    async fn drain_runtime(
+        &self,
+        request: Request<v1::DrainRuntimeRequest>,
+    ) -> Result<Response<v1::DrainRuntimeResponse>, Status> {
+        let request = request.into_inner();
+        let wanted = Resize::Drain(request.runtime, mode_of(request.mode)?);
+        self.asked.resize(wanted).await?;
+        Ok(Response::new(v1::DrainRuntimeResponse {}))
+    }
+
+    async fn scale_runtimes(
+        &self,
+        request: Request<v1::ScaleRuntimesRequest>,
+    ) -> Result<Response<v1::ScaleRuntimesResponse>, Status> {
+        let request = request.into_inner();
+        let wanted = Resize::Scale(request.runtimes, mode_of(request.mode)?);
+        let Resized { started, draining } = self.asked.resize(wanted).await?;
+        Ok(Response::new(v1::ScaleRuntimesResponse {
+            started,
+            draining,
+        }))
     }
 
     async fn list_drop_reasons(

@@ -36,6 +36,7 @@ pub(crate) struct Draft {
     pub(super) replication: Option<(String, Span)>,
     pub(super) dispatch: Option<&'static str>,
     pub(super) heartbeat_ms: Option<u32>,
+    pub(super) most_runtimes: Option<(u32, Span)>,
 }
 
 /// A host.
@@ -119,6 +120,12 @@ fn settings(keys: Keys<Draft>) -> Keys<Draft> {
         "Interval of heartbeats between hosts, `1ms` to `10s`; `250ms` without it.",
         Own(heartbeat, || Duration.schema()),
         |draft, ms| draft.heartbeat_ms = Some(ms),
+    )
+    .key(
+        "most_runtimes",
+        "Runtimes that `weir scale` may have run at a time; as many as the hosts have without it.",
+        Placed(Integer(1..=u64::from(MOST_RUNTIMES))),
+        |draft, (most, at)| draft.most_runtimes = Some((most as u32, at)),
     )
     .key(
         "set",

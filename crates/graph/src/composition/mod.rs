@@ -83,6 +83,8 @@ pub struct Composition {
     pub dispatch: Option<&'static str>,
     /// Interval of heartbeats.
     pub heartbeat_ms: Option<u32>,
+    /// Runtimes that there may be at a time, beyond those of the hosts.
+    pub most_runtimes: Option<u32>,
     #[serde(skip)]
     file: String,
     #[serde(skip)]
@@ -219,6 +221,7 @@ fn composition(root: &Node, report: &mut Report<'_>) -> Option<Composition> {
         replication: draft.replication.map(place),
         dispatch: draft.dispatch,
         heartbeat_ms: draft.heartbeat_ms,
+        most_runtimes: draft.most_runtimes.map(|(most, _)| most),
         file: String::new(),
         text: String::new(),
     })
@@ -277,5 +280,15 @@ fn runtimes(draft: &Draft, hosts: &[ComposedHost], report: &mut Report<'_>) {
             format!("that makes {all} runtimes: a cluster has at most {MOST_RUNTIMES}"),
             "give the hosts fewer",
         ),
+    }
+    let all: u32 = hosts.iter().map(|host| host.runtimes).sum();
+    if let Some((most, at)) = draft.most_runtimes
+        && most < all
+    {
+        report.error_help(
+            at,
+            format!("the hosts have {all} runtimes, and there may be {most}"),
+            format!("say `most_runtimes: {all}` or more"),
+        );
     }
 }

@@ -176,6 +176,67 @@ pub(crate) struct Move {
     pub(crate) output: Format,
 }
 
+#[derive(Debug, ClapArgs)]
+#[command(after_help = "\
+A runtime that is drained gives its flows to the others, packet by packet in order, and ends. None
+takes its place until `weir scale` starts one there.
+
+Exit codes: 0 all have ended; 1 one died before, or not in time.
+
+Examples:
+  weir drain 2
+  weir drain --host beta
+  weir drain 3 4 --timeout 10 --output json")]
+pub(crate) struct Drain {
+    /// The runtimes, as `weir get runtimes` shows their numbers
+    #[arg(required_unless_present = "host", value_name = "RUNTIME")]
+    pub(crate) runtimes: Vec<u32>,
+    /// All runtimes on this host
+    #[arg(long, value_name = "NAME", conflicts_with = "runtimes")]
+    pub(crate) host: Option<String>,
+    #[command(flatten)]
+    pub(crate) how: Resizing,
+}
+
+#[derive(Debug, ClapArgs)]
+#[command(after_help = "\
+More runtimes start at the places that are free, on the hosts in turn; the first flows that they get
+are new ones (`weir move` gives them others). Fewer: those of the last places are drained.
+
+Exit codes: 0 so many run; 1 one did not start, died, or took too long.
+
+Examples:
+  weir scale 4
+  weir scale 1 --instance edge")]
+pub(crate) struct Scale {
+    /// How many run in the end
+    #[arg(value_parser = clap::value_parser!(u32).range(1..=i64::from(weir_graph::MOST_RUNTIMES)))]
+    pub(crate) runtimes: u32,
+    #[command(flatten)]
+    pub(crate) how: Resizing,
+}
+
+/// What `drain` and `scale` have in common.
+#[derive(Debug, ClapArgs)]
+pub(crate) struct Resizing {
+    /// How states come over (docs/handover.md)
+    #[arg(long, value_enum, default_value_t)]
+    pub(crate) mode: MoveBy,
+    /// How long it is waited for, in seconds; with 0 not at all
+    #[arg(long, value_name = "SECONDS", default_value = "60", value_parser = seconds)]
+    pub(crate) timeout: std::time::Duration,
+    /// The instance: its name, or the path of its control socket; the one that
+    /// runs without it
+    #[arg(long, short, value_name = "NAME")]
+    pub(crate) instance: Option<String>,
+    /// How the answer is printed
+    #[arg(long, value_enum, default_value_t)]
+    pub(crate) output: Format,
+    /// Show no progress
+    #[arg(long, short)]
+    pub(crate) quiet: bool,
+}
+
 /// How states come over.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
 pub(crate) enum MoveBy {

@@ -26,8 +26,8 @@ use crate::driver::live::Speed;
 pub(crate) use ask::Top;
 #[cfg(feature = "control")]
 pub(crate) use ask::{
-    Drops, EndFlows, Flows, FlowsCommand, Get, GetWhat, List, Move, MoveBy, ShowFlow, SortFlows,
-    Stats,
+    Drain, Drops, EndFlows, Flows, FlowsCommand, Get, GetWhat, List, Move, MoveBy, Resizing, Scale,
+    ShowFlow, SortFlows, Stats,
 };
 #[cfg(feature = "simulator")]
 pub(crate) use sim::Sim;
@@ -73,6 +73,12 @@ pub(crate) enum Command {
     #[cfg(feature = "control")]
     /// Move units from one runtime of a running cluster to another
     Move(Move),
+    #[cfg(feature = "control")]
+    /// Take runtimes of a running cluster out: their flows go to the others
+    Drain(Drain),
+    #[cfg(feature = "control")]
+    /// Change the number of runtimes of a running cluster
+    Scale(Scale),
     /// Start runtimes on this host for switches on others (`weir run --hosts`)
     Agent(Agent),
     #[cfg(feature = "control")]
@@ -100,7 +106,7 @@ pub(crate) enum Command {
     /// Run the protocol as a cluster under virtual time and check its invariants
     Sim(Sim),
     #[cfg(not(feature = "control"))]
-    #[command(name = "stats", aliases = ["top", "flows", "drops", "list", "get", "move"], hide = true)]
+    #[command(name = "stats", aliases = ["top", "flows", "drops", "list", "get", "move", "drain", "scale"], hide = true)]
     WithoutControl(Absent),
     #[cfg(not(feature = "simulator"))]
     #[command(name = "sim", hide = true)]
@@ -173,6 +179,10 @@ pub(crate) struct Run {
     /// chain runs on one thread, with no switch
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=i64::from(weir_graph::MOST_RUNTIMES)))]
     pub(crate) runtimes: Option<u32>,
+    /// With --runtimes: how many of them there may be at a time, so that `weir scale` can start
+    /// more; as many as at the start without it
+    #[arg(long, value_name = "N", requires = "runtimes", value_parser = clap::value_parser!(u32).range(1..=i64::from(weir_graph::MOST_RUNTIMES)))]
+    pub(crate) most_runtimes: Option<u32>,
     /// Workers, each on a thread of its own with the flows that are steered to
     /// it; a switch steers where functions keep more together than two hosts
     #[arg(long, value_name = "N", conflicts_with = "runtimes", value_parser = clap::value_parser!(u32).range(1..=i64::from(weir_graph::MOST_RUNTIMES)))]

@@ -6,6 +6,7 @@ mod get;
 mod list;
 mod moves;
 mod rates;
+mod resize;
 mod stats;
 #[cfg(feature = "terminal")]
 mod top;
@@ -24,6 +25,7 @@ pub(crate) use flows::flows;
 pub(crate) use get::get;
 pub(crate) use list::list;
 pub(crate) use moves::move_units;
+pub(crate) use resize::{drain, scale};
 pub(crate) use stats::stats;
 #[cfg(feature = "terminal")]
 pub(crate) use top::top;

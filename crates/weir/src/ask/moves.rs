@@ -8,17 +8,21 @@ use crate::exit::{Exit, Outcome};
 use crate::output;
 use crate::output::counted;
 
-pub(crate) fn move_units(args: &Move) -> Outcome {
-    let mode = match args.mode {
+/// The same word of the control API.
+pub(super) fn mode_of(mode: MoveBy) -> v1::MoveMode {
+    match mode {
         MoveBy::Push => v1::MoveMode::Push,
         MoveBy::Pull => v1::MoveMode::Pull,
         MoveBy::Reprocess => v1::MoveMode::Reprocess,
-    };
+    }
+}
+
+pub(crate) fn move_units(args: &Move) -> Outcome {
     let request = v1::MoveUnitsRequest {
         from: args.from,
         to: args.to,
         count: args.count.unwrap_or(0),
-        mode: mode.into(),
+        mode: mode_of(args.mode).into(),
     };
     let moving = super::ask(args.instance.as_deref(), async |mut client| {
         let answer = client.move_units(request).await;

@@ -5,8 +5,8 @@ use std::os::fd::BorrowedFd;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use weir_ctl::command::{
-    Counted, MoveUnits, Moving, Part, PartReport, RuntimePlaceCounts, StageProcessCounts,
-    SwitchCounts, ThreadCounts, Visit,
+    Counted, MoveUnits, Moving, Part, PartReport, Resize, Resizing, RuntimePlaceCounts,
+    StageProcessCounts, SwitchCounts, ThreadCounts, Visit,
 };
 use weir_ctl::observe::Unseen;
 use weir_exec::{ExecError, Parker, Round};
@@ -108,6 +108,12 @@ pub trait Executor {
 
     /// Has the switch move units, where there is one.
     fn move_units(&mut self, wanted: &MoveUnits) -> Moving {
+        let _ = wanted;
+        None
+    }
+
+    /// Starts or drains runtimes, where there is a switch.
+    fn resize(&mut self, wanted: Resize) -> Resizing {
         let _ = wanted;
         None
     }

@@ -155,10 +155,12 @@ fn settings(
     engine: RuntimeConfig,
     memory: MemoryLayout,
 ) -> ClusterSettings {
+    let asked = args.most_runtimes.unwrap_or(runtimes);
+    let most = (runtimes + script.added).max(asked);
     ClusterSettings {
         runtimes,
-        most_runtimes: runtimes + script.added,
-        spread: placement::spread(args, runtimes + script.added),
+        most_runtimes: most,
+        spread: placement::spread(args, most),
         dispatch: args.dispatch.into(),
         replication: args.replication.unwrap_or_default(),
         engine,

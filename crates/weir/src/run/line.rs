@@ -5,7 +5,8 @@ use std::time::{Duration, Instant};
 
 use indicatif::ProgressBar;
 use weir_ctl::command::{
-    CommandHandler, CommandSender, CommandTarget, MoveUnits, Moving, Part, ThreadCounts, Visit,
+    CommandHandler, CommandSender, CommandTarget, MoveUnits, Moving, Part, Resize, Resizing,
+    ThreadCounts, Visit,
 };
 use weir_exec::{Node, Parker, Round, Wakers, worker};
 use weir_graph::ChainFile;
@@ -59,6 +60,10 @@ impl<C: Executor> CommandTarget for Line<C> {
 
     fn move_units(&mut self, wanted: &MoveUnits) -> Moving {
         self.executor.move_units(wanted)
+    }
+
+    fn resize(&mut self, wanted: Resize) -> Resizing {
+        self.executor.resize(wanted)
     }
 
     fn take_events(&mut self) {

@@ -5,7 +5,8 @@ use std::os::fd::BorrowedFd;
 use std::time::{Duration, Instant};
 
 use weir_ctl::command::{
-    CommandSender, MoveUnits, Moving, PartReport, RuntimePlaceCounts, SwitchCounts,
+    CommandSender, MoveUnits, Moving, PartReport, Resize, Resizing, RuntimePlaceCounts,
+    SwitchCounts,
 };
 use weir_exec::{ExecError, Parker, Parks as _, Round};
 use weir_graph::ChainFile;
@@ -19,6 +20,7 @@ use crate::say::say;
 
 use super::audit;
 use super::player::{Player, move_mode};
+use super::resize::Leaving;
 use super::summary::{Ended, More};
 
 /// How long nothing may be let out at the end before what is still on its way is
@@ -34,10 +36,14 @@ const FINISH_STUCK: Duration = Duration::from_secs(2);
 /// How much later a thread, which can't be killed, is no longer waited for.
 const THREADS: Duration = Duration::from_secs(15);
 
+/// No runtime is asked for anything any more: it gives up all that it owns soon.
+const ABOUT_TO_END: &str = "this instance is about to end";
+
 /// Switch and runtimes, and the script that moves flows among them.
 pub(super) struct Played {
     cluster: Cluster,
     player: Player,
+    leaving: Leaving,
     /// Packets taken in.
     taken: u64,
     turns: Option<Turns>,
@@ -104,6 +110,7 @@ impl Played {
         Played {
             cluster,
             player,
+            leaving: Leaving::default(),
             taken: 0,
             turns: None,
             stopped: None,
@@ -269,6 +276,7 @@ impl Executor for Played {
         self.player
             .play(&mut self.cluster, self.taken)
             .map_err(|failure| ExecError(failure.message))?;
+        self.leaving.attend(&mut self.cluster);
         let round = self.cluster.advance(out, events)?;
         self.wind_down(round.worked)?;
         Ok(round)
@@ -279,15 +287,21 @@ impl Executor for Played {
     }
 
     fn move_units(&mut self, wanted: &MoveUnits) -> Moving {
-        // The runtimes give up all that they own soon.
         if self.stopped.is_some() {
-            return Some(Err("this instance is about to end".to_owned()));
+            return Some(Err(ABOUT_TO_END.to_owned()));
         }
         let between = (RuntimeId(wanted.from), RuntimeId(wanted.to));
         let what = wanted.count.map_or(Selection::All, Selection::Number);
         let mode = move_mode(wanted.mode);
         let moved = self.cluster.move_units(None, between, &what, mode);
         Some(moved.map_err(|why| why.to_string()))
+    }
+
+    fn resize(&mut self, wanted: Resize) -> Resizing {
+        if self.stopped.is_some() {
+            return Some(Err(ABOUT_TO_END.to_owned()));
+        }
+        Some(self.leaving.begin(&mut self.cluster, wanted))
     }
 
     fn switches(&self) -> Vec<SwitchCounts> {

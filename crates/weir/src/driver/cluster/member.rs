@@ -127,6 +127,16 @@ impl Member {
         RuntimeId(self.ends.id.0.saturating_add(places as u32))
     }
 
+    /// The id of a runtime that may be started here, among so many places: none was, or the last
+    /// one is over, and none is to take its place.
+    pub(super) fn free_for(&self, places: usize) -> Option<RuntimeId> {
+        match self.state {
+            State::Absent => Some(self.ends.id),
+            State::Gone if self.successor_at.is_none() => Some(self.next_id(places)),
+            _ => None,
+        }
+    }
+
     /// Number of its node in the team, where it is on a thread.
     pub(super) fn node(&self) -> Option<usize> {
         match &self.site {

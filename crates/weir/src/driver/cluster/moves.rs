@@ -7,7 +7,7 @@ use weir_protocol::{RuntimeId, Switch};
 
 use super::super::wiring::{NO_CHAIN, place_of};
 use super::deaths::FINISH_PATIENCE;
-use super::member::{Member, State};
+use super::member::State;
 use super::{Chain, Cluster};
 
 impl Cluster {
@@ -71,9 +71,8 @@ impl Cluster {
     ///
     /// There are as many as there may be, or no thread can be started.
     pub fn add(&mut self) -> Result<RuntimeId, ExecError> {
-        let absent = |member: &&Member| member.state == State::Absent;
-        let next = self.members.iter().find(absent).map(|m| m.ends.id);
         let most = self.members.len();
+        let next = self.members.iter().find_map(|member| member.free_for(most));
         let id = next.ok_or_else(|| ExecError(format!("there may be {most} runtimes")))?;
         self.place(id)?;
         self.start_placed()?;
@@ -95,6 +94,28 @@ impl Cluster {
         }
         self.stop(runtime, FINISH_PATIENCE);
         true
+    }
+
+    /// Places of runtimes.
+    pub(crate) fn most_runtimes(&self) -> usize {
+        self.members.len()
+    }
+
+    /// Ids of the runtimes that run or start, and are not to leave, in the order of their places.
+    pub(crate) fn serving(&self) -> Vec<RuntimeId> {
+        let serving = self.members.iter().filter(|member| {
+            let runs = member.state == State::Runs && !member.failed_over;
+            runs || member.is_to_come()
+        });
+        serving.map(|member| member.ends.id).collect()
+    }
+
+    /// True where `runtime` gives its units away, and lives.
+    pub(crate) fn drains(&self, runtime: RuntimeId) -> bool {
+        let mut members = self.members.iter();
+        members.any(|member| {
+            member.ends.id == runtime && member.state == State::Drains && !member.failed_over
+        })
     }
 
     /// True where `runtime` can own units.

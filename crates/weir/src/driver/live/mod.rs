@@ -27,7 +27,7 @@ use std::rc::Rc;
 use std::time::{Duration, Instant};
 
 use weir_ctl::command::{
-    CommandHandler, CommandTarget, MoveUnits, Moving, Part, ThreadCounts, Visit,
+    CommandHandler, CommandTarget, MoveUnits, Moving, Part, Resize, Resizing, ThreadCounts, Visit,
 };
 use weir_exec::{IdleStrategy, Node, Parker, Parks, Round, worker};
 use weir_io::live::Waiter;
@@ -323,6 +323,10 @@ impl<C: Executor> CommandTarget for Live<C> {
 
     fn move_units(&mut self, wanted: &MoveUnits) -> Moving {
         self.executor.move_units(wanted)
+    }
+
+    fn resize(&mut self, wanted: Resize) -> Resizing {
+        self.executor.resize(wanted)
     }
 
     fn take_events(&mut self) {

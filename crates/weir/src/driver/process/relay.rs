@@ -275,8 +275,9 @@ impl RelayThread {
                 self.put((what, Then::Flow(query.chain, reply)));
             }
             Command::Flow(_, reply) => drop(reply.send(FlowParts::default())),
-            // Only the switch moves units.
+            // Only the switch moves units, and has runtimes come and go.
             Command::Move(_, reply) => drop(reply.send(None)),
+            Command::Resize(_, reply) => drop(reply.send(None)),
             Command::Each(arm, reply) => {
                 let what = self.watch(&arm);
                 self.put((what, Then::Engines(reply)));

@@ -124,6 +124,7 @@ fn words(composition: &Composition, folder: &Path, chain: &Path) -> Result<Run, 
         dispatch: dispatch
             .and_then(|how| clap::ValueEnum::from_str(how, false).ok())
             .unwrap_or(run.dispatch),
+        most_runtimes: composition.most_runtimes,
         heartbeat: u64::from(composition.heartbeat_ms.unwrap_or(HEARTBEAT_MS)),
         ..*run
     })

@@ -1,0 +1,25 @@
+//! Runtimes that come and go behind a switch.
+
+use weir_graph::ScriptMode;
+
+/// A change of the number of runtimes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Resize {
+    /// The units of the runtime with this id go to the others, then it ends, and none takes its
+    /// place.
+    Drain(u32, ScriptMode),
+    /// So many run: more are started, or those of the last places are drained.
+    Scale(u32, ScriptMode),
+}
+
+/// The runtimes that come and go by a [`Resize`], by their ids.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Resized {
+    /// Those that start.
+    pub started: Vec<u32>,
+    /// Those that give their units away, and end.
+    pub draining: Vec<u32>,
+}
+
+/// What comes and goes, or why nothing does; `None` of a thread without a switch.
+pub type Resizing = Option<Result<Resized, String>>;

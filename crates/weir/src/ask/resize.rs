@@ -1,0 +1,267 @@
+//! `weir drain` and `weir scale`: runtimes that come and go while packets flow.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::time::{Duration, Instant};
+
+use indicatif::ProgressBar;
+use serde_json::{Value, json};
+use weir_api::v1;
+
+use crate::args::{Drain, Format, Resizing, Scale};
+use crate::exit::{Exit, Failure, Outcome};
+use crate::output;
+use crate::output::{counted, thousands};
+
+use super::moves::mode_of;
+use super::{Client, ask, failure};
+
+/// Interval in which it is asked how far it is.
+const LOOK: Duration = Duration::from_millis(50);
+
+pub(crate) fn drain(args: &Drain) -> Outcome {
+    let how = &args.how;
+    let seen = ask(how.instance.as_deref(), async |mut client| {
+        let before = places(&mut client).await?;
+        let runtimes = match &args.host {
+            Some(host) => on_host(&before, host)?,
+            None => args.runtimes.clone(),
+        };
+        let mut watch = Watch::new(how, before);
+        for runtime in runtimes {
+            let request = v1::DrainRuntimeRequest {
+                runtime,
+                mode: mode_of(how.mode).into(),
+            };
+            let asked = client.drain_runtime(request).await;
+            asked.map_err(|status| failure(&status))?;
+            watch.draining.push(runtime);
+        }
+        watch.wait(&mut client).await?;
+        Ok(watch)
+    })?;
+    match how.output {
+        Format::Json => output::json(&json!({
+            "drained": seen.drained(),
+            "done": seen.is_waited_for(),
+            "seconds": seen.seconds(),
+        }))?,
+        Format::Text => output::line(&seen.told())?,
+    }
+    Ok(Exit::Done)
+}
+
+pub(crate) fn scale(args: &Scale) -> Outcome {
+    let how = &args.how;
+    let seen = ask(how.instance.as_deref(), async |mut client| {
+        let before = places(&mut client).await?;
+        let request = v1::ScaleRuntimesRequest {
+            runtimes: args.runtimes,
+            mode: mode_of(how.mode).into(),
+        };
+        let asked = client.scale_runtimes(request).await;
+        let asked = asked.map_err(|status| failure(&status))?.into_inner();
+        let mut watch = Watch::new(how, before);
+        (watch.starting, watch.draining) = (asked.started, asked.draining);
+        watch.wait(&mut client).await?;
+        Ok(watch)
+    })?;
+    let is_so = seen.starting.is_empty() && seen.draining.is_empty();
+    match how.output {
+        Format::Json => output::json(&json!({
+            "runtimes": args.runtimes,
+            "started": seen.starting,
+            "drained": seen.drained(),
+            "done": seen.is_waited_for(),
+            "seconds": seen.seconds(),
+        }))?,
+        Format::Text if is_so => {
+            let runtimes = counted(args.runtimes, "runtime");
+            output::line(&format!("{runtimes} run already, or start"))?;
+        }
+        Format::Text => output::line(&seen.told())?,
+    }
+    Ok(Exit::Done)
+}
+
+/// The places of runtimes, by the ids of these.
+type Places = BTreeMap<u32, v1::RuntimePlace>;
+
+fn is_up(place: &v1::RuntimePlace) -> bool {
+    place.state == "ready"
+}
+
+async fn places(client: &mut Client) -> Result<Places, Failure> {
+    let stats = client.get_stats(v1::GetStatsRequest {}).await;
+    let stats = stats.map_err(|status| failure(&status))?.into_inner();
+    let places = stats.runtimes.into_iter();
+    Ok(places.map(|place| (place.id, place)).collect())
+}
+
+/// The runtimes that are ready on a host.
+fn on_host(places: &Places, host: &str) -> Result<Vec<u32>, Failure> {
+    let its = places.values().filter(|place| place.host == host);
+    let ready = its.filter(|place| is_up(place));
+    let ids: Vec<u32> = ready.map(|place| place.id).collect();
+    if ids.is_empty() {
+        let names: BTreeSet<&str> = places.values().map(|place| place.host.as_str()).collect();
+        let names: Vec<&str> = names.into_iter().collect();
+        return Err(Failure::outside(format!(
+            "no runtime is ready on a host {host}: runtimes are on {}",
+            names.join(", ")
+        )));
+    }
+    Ok(ids)
+}
+
+/// Runtimes that come and go.
+struct Watch {
+    /// The places before anything was asked for.
+    before: Places,
+    starting: Vec<u32>,
+    draining: Vec<u32>,
+    /// Units whose state no second runtime has, in the end.
+    unprotected: u64,
+    begun: Instant,
+    took: Duration,
+    timeout: Duration,
+    bar: ProgressBar,
+}
+
+impl Watch {
+    fn new(how: &Resizing, before: Places) -> Watch {
+        Watch {
+            before,
+            starting: Vec::new(),
+            draining: Vec::new(),
+            unprotected: 0,
+            begun: Instant::now(),
+            took: Duration::ZERO,
+            timeout: how.timeout,
+            bar: match how.quiet || how.timeout.is_zero() {
+                true => ProgressBar::hidden(),
+                false => ProgressBar::new_spinner(),
+            },
+        }
+    }
+
+    fn is_waited_for(&self) -> bool {
+        !self.timeout.is_zero()
+    }
+
+    /// Waits until all have come and gone.
+    ///
+    /// # Errors
+    ///
+    /// One died, did not start, or they took too long; the instance has ended.
+    async fn wait(&mut self, client: &mut Client) -> Result<(), Failure> {
+        while self.is_waited_for() {
+            let now = places(client).await?;
+            let left = self.left(&now)?;
+            self.took = self.begun.elapsed();
+            if left.is_empty() {
+                let unprotected = now.values().map(|place| place.unprotected);
+                // Where a second runtime could have them, it has them in a moment.
+                self.unprotected = match now.values().filter(|place| is_up(place)).count() {
+                    1 => unprotected.sum(),
+                    _ => 0,
+                };
+                break;
+            }
+            let left = left.join(", ");
+            if self.took >= self.timeout {
+                return Err(Failure::outside(format!(
+                    "after {:.1} s {left}; `weir get runtimes` shows how it goes on",
+                    self.took.as_secs_f64()
+                )));
+            }
+            self.bar.set_message(left);
+            self.bar.tick();
+            tokio::time::sleep(LOOK).await;
+        }
+        self.bar.finish_and_clear();
+        Ok(())
+    }
+
+    /// What is still to be done.
+    fn left(&self, now: &Places) -> Result<Vec<String>, Failure> {
+        let mut left = Vec::new();
+        for id in &self.draining {
+            let died = |place: &v1::RuntimePlace| {
+                let before = self.before.values().find(|was| was.place == place.place);
+                place.deaths > before.map_or(0, |was| was.deaths)
+            };
+            match now.get(id) {
+                Some(place) if died(place) => {
+                    return Err(Failure::outside(format!(
+                        "runtime {id} died before all its flows were elsewhere; with replication \
+                         they go on at their replicas"
+                    )));
+                }
+                Some(place) if place.state != "over" => {
+                    let units = counted(place.owns, "unit");
+                    left.push(format!("runtime {id} has {units} left"));
+                }
+                _ => {}
+            }
+        }
+        for id in &self.starting {
+            match now.get(id).map(|place| place.state.as_str()) {
+                Some("ready" | "draining" | "leaving") => {}
+                Some("over") | None => {
+                    return Err(Failure::outside(format!(
+                        "runtime {id} did not start: the instance says why"
+                    )));
+                }
+                Some(_) => left.push(format!("runtime {id} is not ready")),
+            }
+        }
+        Ok(left)
+    }
+
+    fn units(&self, id: u32) -> u64 {
+        self.before.get(&id).map_or(0, |place| place.owns)
+    }
+
+    fn seconds(&self) -> Option<f64> {
+        self.is_waited_for().then(|| self.took.as_secs_f64())
+    }
+
+    fn drained(&self) -> Value {
+        let all = self.draining.iter();
+        all.map(|id| json!({ "runtime": id, "units": self.units(*id) }))
+            .collect()
+    }
+
+    /// For people.
+    fn told(&self) -> String {
+        let is_done = self.is_waited_for();
+        let mut lines = Vec::new();
+        for id in &self.starting {
+            lines.push(match is_done {
+                true => format!("runtime {id} runs"),
+                false => format!("runtime {id} starts"),
+            });
+        }
+        for id in &self.draining {
+            let units = self.units(*id);
+            lines.push(match is_done {
+                true => format!(
+                    "runtime {id} is over: the others have its {} (it had {} when it was asked)",
+                    if units == 1 { "unit" } else { "units" },
+                    thousands(units)
+                ),
+                false => format!("runtime {id} gives its {} away", counted(units, "unit")),
+            });
+        }
+        if self.unprotected > 0 {
+            lines.push(format!(
+                "{} without a replica: no second runtime is left that could have it",
+                counted(self.unprotected, "unit")
+            ));
+        }
+        if is_done {
+            lines.push(format!("done in {:.2} s", self.took.as_secs_f64()));
+        }
+        lines.join("\n")
+    }
+}
