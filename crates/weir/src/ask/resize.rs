@@ -223,7 +223,7 @@ impl Watch {
     }
 
     fn seconds(&self) -> Option<f64> {
-        self.is_waited_for().then(|| self.took.as_secs_f64())
+        self.is_waited_for().then_some(self.took.as_secs_f64())
     }
 
     fn drained(&self) -> Value {
