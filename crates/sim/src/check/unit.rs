@@ -45,6 +45,8 @@ pub(crate) struct UnitRecord {
     came_from: BTreeMap<View, Option<View>>,
     /// Last number given.
     pub(crate) sent: u64,
+    /// The greatest number that a switch before has given.
+    pub(crate) sent_most: u64,
     /// Last number let out.
     pub(crate) out: u64,
     /// Numbers after `out`.
@@ -88,6 +90,7 @@ impl UnitRecord {
             speakers: BTreeSet::new(),
             came_from: BTreeMap::new(),
             sent: holders.base,
+            sent_most: 0,
             out: holders.base,
             numbered: BTreeMap::new(),
             entries: BTreeMap::new(),
@@ -205,6 +208,7 @@ impl UnitRecord {
         let lost = self.numbered.split_off(&(base + 1));
         self.numbered.clear();
         self.entries.clear();
+        self.sent_most = self.sent_most.max(self.sent);
         self.out = base;
         self.sent = base;
         self.before = self.settled.take().or(self.before);
@@ -216,6 +220,24 @@ impl UnitRecord {
     pub(crate) fn entry_of(&self, view: View, clock: Clock) -> Option<Entry> {
         let made = |of: View| self.entries.get(&(of, clock)).cloned();
         made(view).or_else(|| self.entry_of(self.origin(view)?, clock))
+    }
+
+    /// True where a claim of `of` has packets that no switch knows any more: a restart in between
+    /// took a claim of a newer view, with fewer, and all who had a state of that view are gone.
+    /// This claim's owner was not told, and has all that was let out.
+    pub(crate) fn was_taken_back(
+        &self,
+        opened: Holders,
+        of: View,
+        has_state: impl Fn(View, RuntimeId) -> bool,
+    ) -> bool {
+        let speakers = self.speakers.iter();
+        let mut newer = speakers.filter(|(view, _)| of < *view && *view < opened.view);
+        let mut unknown = self.out + 1..=opened.base;
+        unknown.any(|clock| !self.numbered.contains_key(&clock))
+            && opened.base <= self.sent_most
+            && newer.clone().next().is_some()
+            && !newer.any(|(view, holder)| has_state(*view, *holder))
     }
 
     /// The first view of this life.

@@ -144,17 +144,10 @@ impl Checker {
             || of < unit.first_view()
             || settled.is_some_and(|settled| of < settled.view);
         let is_older = is_behind && (self.lenient || settled.is_some_and(all_gone));
-        // Packets that a restart took back in between an older view's owner may have applied: it
-        // goes on from them where nobody has a state of a newer view, and it has all that was
-        // let out.
-        let is_unknown = (out + 1..=base).any(|clock| !unit.numbered.contains_key(&clock));
-        let has_newer = |(view, holder): &(View, RuntimeId)| {
-            of < *view
-                && *view < holders.view
-                && !cluster.is_gone(*holder)
-                && cluster.stored(*holder, id, *view).is_some()
+        let has_state = |view: View, holder: RuntimeId| {
+            !cluster.is_gone(holder) && cluster.stored(holder, id, view).is_some()
         };
-        let was_taken_back = is_unknown && !is_behind && !unit.speakers.iter().any(has_newer);
+        let was_taken_back = !is_behind && unit.was_taken_back(holders, of, has_state);
         if unit.given_up_before || is_older || was_taken_back {
             self.tally.switch_restart += unit.go_back(base);
             unit.adrift = true;

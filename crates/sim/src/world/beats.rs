@@ -63,6 +63,7 @@ impl World<'_> {
         }
         if is_switch {
             self.watching_since = self.now;
+            self.switch_beaten = self.now;
             self.heard.retain(|_, heard| heard.last == self.now);
         }
         self.beats.insert(no, beats);
@@ -85,7 +86,17 @@ impl World<'_> {
         {
             own.tick(time, &mut beats, &mut judgements);
             if self.switch == Some(no) {
-                self.heard.values_mut().for_each(|heard| heard.own += 1);
+                let since = self.now - self.switch_beaten;
+                let asleep = if since >= 2 * interval {
+                    since - interval
+                } else {
+                    0
+                };
+                self.switch_beaten = self.now;
+                for heard in self.heard.values_mut() {
+                    heard.own += 1;
+                    heard.counted = self.now.min(heard.counted + asleep);
+                }
                 self.look_at_isolated(&judgements);
                 self.look_at_deaf();
             }
@@ -147,7 +158,7 @@ impl World<'_> {
                 if heard.own > missed {
                     heard.first = self.now;
                 }
-                (heard.last, heard.own) = (self.now, 0);
+                (heard.last, heard.counted, heard.own) = (self.now, self.now, 0);
             }
         }
     }
@@ -187,12 +198,9 @@ impl World<'_> {
         let Some(peer) = suspected.filter(|_| self.now - since < settings.isolation()) else {
             return;
         };
-        // Peers that this beat suspects were up before it. Only certain silence counts: one that was
-        // heard as the switch woke up gets up to a beat of its sleep.
+        // Peers that this beat suspects were up before it.
         let is_judged = |peer: &ProcessNo| judgements.contains(&Judgement::Suspect(*peer));
-        let silent = |heard: &Heard| {
-            heard.own > settings.missed + 1 && self.now - heard.last > settings.patience()
-        };
+        let silent = |heard: &Heard| self.now - heard.counted > settings.patience();
         let beats = self.switch.and_then(|no| self.beats.get(&no));
         let is_up =
             |peer: &ProcessNo| is_judged(peer) || beats.is_some_and(|beats| beats.is_up(*peer));

@@ -6,6 +6,8 @@ pub(super) struct Heard {
     /// When the last one came, and when the first of the row.
     pub(super) last: u64,
     pub(super) first: u64,
+    /// When it came last as the switch counts: time that it slept is nobody's silence.
+    pub(super) counted: u64,
     /// Beats that the switch itself has sent since the last one.
     pub(super) own: u32,
     /// When the switch suspected it last.
@@ -17,6 +19,7 @@ impl Heard {
         Heard {
             last: now,
             first: now,
+            counted: now,
             own: 0,
             suspected: None,
         }

@@ -208,6 +208,8 @@ pub(crate) struct World<'a> {
     cut_off_at: u64,
     /// Since when the switch may have thought itself cut off; `None` where it may not now.
     cut_off_since: Option<u64>,
+    /// When the switch has sent its last beats.
+    switch_beaten: u64,
     /// Since when most peers may be silent, whatever was judged meanwhile.
     most_silent_since: Option<u64>,
     /// Packet memory for processes to come.
@@ -271,6 +273,7 @@ impl<'a> World<'a> {
             low_since: BTreeMap::new(),
             cut_off_at: 0,
             cut_off_since: None,
+            switch_beaten: 0,
             most_silent_since: None,
             pools,
             words: BTreeMap::new(),
