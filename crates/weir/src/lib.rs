@@ -43,6 +43,7 @@ mod plan;
 mod run;
 mod say;
 mod seed;
+mod service;
 #[cfg(feature = "simulator")]
 mod sim;
 mod watch;

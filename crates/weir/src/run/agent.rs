@@ -3,6 +3,7 @@
 use std::ffi::OsString;
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::Path;
+use std::time::Instant;
 
 use weir_io::live::EndSignals;
 use weir_nf::host::Kind;
@@ -14,6 +15,7 @@ use crate::driver::ProcessCommand;
 use crate::driver::link::{Agent, AgentEvent};
 use crate::exit::{Failure, Outcome};
 use crate::say::say;
+use crate::service::Service;
 
 /// Runs the agent until it is ended.
 pub(crate) fn run(args: &Args, kinds: &[Kind]) -> Outcome {
@@ -30,7 +32,15 @@ pub(crate) fn run(args: &Args, kinds: &[Kind]) -> Outcome {
     let names = file.chains.iter().map(|chain| chain.stage.chain.as_str());
     let names = names.collect::<Vec<_>>().join(", ");
     say(format_args!("agent for {names} on {at}"));
+    // One of `weir up` is not what the service manager has started.
+    let mut service = args.parent.is_none().then(Service::of_process);
+    if let Some(service) = &service {
+        service.ready();
+    }
     loop {
+        if let Some(service) = &mut service {
+            service.alive(Instant::now());
+        }
         agent.step(|event| match event {
             AgentEvent::Started { runtime, switch } => {
                 say(format_args!(

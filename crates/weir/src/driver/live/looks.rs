@@ -10,6 +10,7 @@ use weir_ctl::command::CommandHandler;
 use weir_io::live::{EndSignals, LiveClock};
 
 use crate::exit::Failure;
+use crate::service::Service;
 
 use super::super::events::EventFile;
 use super::group::Group;
@@ -35,6 +36,8 @@ pub(crate) struct Looks {
     group: Option<Arc<Group>>,
     /// The process that started this run, which ends with it.
     starter: Option<UnixStream>,
+    /// Of the thread that takes the signals; a starter tells for itself.
+    service: Option<Service>,
     until: Option<Instant>,
     /// When a signal came.
     signalled: Option<Instant>,
@@ -59,6 +62,7 @@ impl Looks {
         Looks {
             signals: Some(signals),
             group: None,
+            service: starter.is_none().then(Service::of_process),
             starter,
             until: most.map(|most| now + most),
             signalled: None,
@@ -73,6 +77,7 @@ impl Looks {
         Looks {
             signals: None,
             group: Some(group),
+            service: None,
             starter: None,
             until: None,
             signalled: None,
@@ -95,12 +100,20 @@ impl Looks {
         into.extend(self.handler.as_ref().and_then(CommandHandler::descriptor));
     }
 
+    /// Packets flow from now on.
+    pub(super) fn begin(&self) {
+        if let Some(service) = &self.service {
+            service.ready();
+        }
+    }
+
     /// How long the loop may sleep.
     pub(super) fn until_next(&self) -> Duration {
         let left = self
             .until
             .map(|until| until.saturating_duration_since(Instant::now()));
-        left.map_or(LOOK, |left| left.min(LOOK))
+        let signs = self.service.as_ref().map_or(LOOK, Service::longest);
+        left.map_or(LOOK, |left| left.min(LOOK)).min(signs)
     }
 
     /// Looks: true where the run is to end.
@@ -121,6 +134,9 @@ impl Looks {
         let stopping = self.group.as_ref().is_some_and(|group| group.is_stopping());
         if signal || stopping || self.until.is_some_and(|until| now >= until) {
             return Ok(true);
+        }
+        if let Some(service) = &mut self.service {
+            service.alive(now);
         }
         if now - self.looked >= LOOK {
             self.looked = now;
@@ -157,6 +173,9 @@ impl Looks {
         if let Some(starter) = self.starter.as_mut().filter(|_| well) {
             // One that is gone does not need to know.
             let _ = starter.write_all(ENDED);
+        }
+        if let Some(service) = &self.service {
+            service.stopping();
         }
         self.release();
     }

@@ -35,6 +35,7 @@ use crate::args::Run;
 use crate::driver::live::ENDED;
 use crate::exit::{Exit, Failure, Outcome};
 use crate::say::say;
+use crate::service::Service;
 
 use bypass::Bypass;
 pub(super) use engine::Guardian;
@@ -88,6 +89,7 @@ pub(super) fn run(args: &Run, ports: &Ports) -> Outcome {
         began,
         until: args.duration.and_then(|most| began.checked_add(most)),
         before: Failures::default(),
+        service: Service::of_process(),
         ran: false,
         down: None,
     };
@@ -127,6 +129,7 @@ struct Guard {
     /// When the run is to end, as an engine that runs knows by itself.
     until: Option<Instant>,
     before: Failures,
+    service: Service,
     /// An engine has run.
     ran: bool,
     /// Since when there is no engine that runs.
@@ -150,6 +153,7 @@ impl Guard {
                 true => self.is_late(GRACE),
             };
             if self.signals.came() || late {
+                self.service.stopping();
                 engine.end();
             }
             if self.hangups.came() {
@@ -169,6 +173,9 @@ impl Guard {
                     });
                 }
                 Some(Word::Running) => {
+                    if !self.ran {
+                        self.service.ready();
+                    }
                     self.ran = true;
                     self.up = Some(Instant::now());
                     if let Some(since) = self.down.take() {
@@ -237,8 +244,9 @@ impl Guard {
         // Without an engine, interfaces are looked after.
         let most = match self.down {
             Some(_) => most.min(bypass::LOOK),
-            None => most,
+            None => most.min(self.service.longest()),
         };
+        self.service.alive(Instant::now());
         self.waiter
             .sleep(&fds, most)
             .map_err(|error| Failure::outside(format!("can't wait: {error}")))

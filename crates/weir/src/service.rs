@@ -1,0 +1,59 @@
+//! What this process tells the service manager that started it, by systemd's notification protocol
+//! (sd_notify(3)): that it is ready, that it is alive, that it ends. Without `NOTIFY_SOCKET` in the
+//! environment nothing is told.
+
+use std::time::{Duration, Instant};
+
+use sd_notify::NotifyState;
+
+/// Signs of life in the time after which the service manager takes this process for hung
+/// (`WatchdogSec=`): one that comes late does no harm.
+const SIGNS: u32 = 4;
+
+/// The service manager, as the thread that tells it sees it.
+#[derive(Debug)]
+pub(crate) struct Service {
+    /// Interval of signs of life, where some are wanted.
+    interval: Option<Duration>,
+    /// The last one.
+    told: Instant,
+}
+
+impl Service {
+    /// Of this process's environment.
+    pub(crate) fn of_process() -> Service {
+        Service {
+            interval: sd_notify::watchdog_enabled().map(|most| most / SIGNS),
+            told: Instant::now(),
+        }
+    }
+
+    /// Packets flow from now on.
+    pub(crate) fn ready(&self) {
+        tell(&[NotifyState::Ready]);
+    }
+
+    /// The thread that calls it goes on with its work.
+    pub(crate) fn alive(&mut self, now: Instant) {
+        let is_due = |interval| now.saturating_duration_since(self.told) >= interval;
+        if self.interval.is_some_and(is_due) {
+            self.told = now;
+            tell(&[NotifyState::Watchdog]);
+        }
+    }
+
+    /// Longest time that the thread may sleep.
+    pub(crate) fn longest(&self) -> Duration {
+        self.interval.unwrap_or(Duration::MAX)
+    }
+
+    /// The end has begun.
+    pub(crate) fn stopping(&self) {
+        tell(&[NotifyState::Stopping]);
+    }
+}
+
+fn tell(what: &[NotifyState<'_>]) {
+    // A manager that does not listen does its own about it.
+    let _ = sd_notify::notify(what);
+}
