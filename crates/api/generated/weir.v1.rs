@@ -593,16 +593,17 @@ pub struct MoveUnitsResponse {
     #[prost(uint32, tag = "1")]
     pub moving: u32,
 }
-#[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]
-pub struct DrainRuntimeRequest {
-    /// RuntimePlace.id.
-    #[prost(uint32, tag = "1")]
-    pub runtime: u32,
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct DrainRuntimesRequest {
+    /// RuntimePlace.id of each.
+    #[prost(uint32, repeated, tag = "1")]
+    pub runtimes: ::prost::alloc::vec::Vec<u32>,
+    /// How states come over; that of the last drain holds for all that are under way.
     #[prost(enumeration = "MoveMode", tag = "2")]
     pub mode: i32,
 }
 #[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]
-pub struct DrainRuntimeResponse {}
+pub struct DrainRuntimesResponse {}
 #[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]
 pub struct ScaleRuntimesRequest {
     /// From 1 to as many as the instance has places for (`--most-runtimes`).
@@ -1346,14 +1347,14 @@ pub mod instance_client {
                 .insert(GrpcMethod::new("weir.v1.Instance", "MoveUnits"));
             self.inner.unary(req, path, codec).await
         }
-        /// Takes a runtime out: its units go to the others, then it ends, and none takes its place. The
-        /// answer does not wait for that: RuntimePlace.state tells of it. FAILED_PRECONDITION where there
-        /// is no such runtime, or none to take its units.
-        pub async fn drain_runtime(
+        /// Takes runtimes out: their units go to the others, then they end, and none takes their places.
+        /// The answer does not wait for that: RuntimePlace.state tells of it. FAILED_PRECONDITION, and
+        /// nothing has begun, where there is no such runtime, or none to take the units.
+        pub async fn drain_runtimes(
             &mut self,
-            request: impl tonic::IntoRequest<super::DrainRuntimeRequest>,
+            request: impl tonic::IntoRequest<super::DrainRuntimesRequest>,
         ) -> std::result::Result<
-            tonic::Response<super::DrainRuntimeResponse>,
+            tonic::Response<super::DrainRuntimesResponse>,
             tonic::Status,
         > {
             self.inner
@@ -1366,15 +1367,16 @@ pub mod instance_client {
                 })?;
             let codec = tonic_prost::ProstCodec::default();
             let path = http::uri::PathAndQuery::from_static(
-                "/weir.v1.Instance/DrainRuntime",
+                "/weir.v1.Instance/DrainRuntimes",
             );
             let mut req = request.into_request();
             req.extensions_mut()
-                .insert(GrpcMethod::new("weir.v1.Instance", "DrainRuntime"));
+                .insert(GrpcMethod::new("weir.v1.Instance", "DrainRuntimes"));
             self.inner.unary(req, path, codec).await
         }
         /// Has so many runtimes run: more are started, or those of the last places are drained. The
-        /// answer does not wait for that. FAILED_PRECONDITION where there is no room for so many.
+        /// answer does not wait for that. FAILED_PRECONDITION, and nothing has begun, where there is no room
+        /// for so many.
         pub async fn scale_runtimes(
             &mut self,
             request: impl tonic::IntoRequest<super::ScaleRuntimesRequest>,
@@ -1568,18 +1570,19 @@ pub mod instance_server {
             tonic::Response<super::MoveUnitsResponse>,
             tonic::Status,
         >;
-        /// Takes a runtime out: its units go to the others, then it ends, and none takes its place. The
-        /// answer does not wait for that: RuntimePlace.state tells of it. FAILED_PRECONDITION where there
-        /// is no such runtime, or none to take its units.
-        async fn drain_runtime(
+        /// Takes runtimes out: their units go to the others, then they end, and none takes their places.
+        /// The answer does not wait for that: RuntimePlace.state tells of it. FAILED_PRECONDITION, and
+        /// nothing has begun, where there is no such runtime, or none to take the units.
+        async fn drain_runtimes(
             &self,
-            request: tonic::Request<super::DrainRuntimeRequest>,
+            request: tonic::Request<super::DrainRuntimesRequest>,
         ) -> std::result::Result<
-            tonic::Response<super::DrainRuntimeResponse>,
+            tonic::Response<super::DrainRuntimesResponse>,
             tonic::Status,
         >;
         /// Has so many runtimes run: more are started, or those of the last places are drained. The
-        /// answer does not wait for that. FAILED_PRECONDITION where there is no room for so many.
+        /// answer does not wait for that. FAILED_PRECONDITION, and nothing has begun, where there is no room
+        /// for so many.
         async fn scale_runtimes(
             &self,
             request: tonic::Request<super::ScaleRuntimesRequest>,
@@ -2020,25 +2023,25 @@ pub mod instance_server {
                     };
                     Box::pin(fut)
                 }
-                "/weir.v1.Instance/DrainRuntime" => {
+                "/weir.v1.Instance/DrainRuntimes" => {
                     #[allow(non_camel_case_types)]
-                    struct DrainRuntimeSvc<T: Instance>(pub Arc<T>);
+                    struct DrainRuntimesSvc<T: Instance>(pub Arc<T>);
                     impl<
                         T: Instance,
-                    > tonic::server::UnaryService<super::DrainRuntimeRequest>
-                    for DrainRuntimeSvc<T> {
-                        type Response = super::DrainRuntimeResponse;
+                    > tonic::server::UnaryService<super::DrainRuntimesRequest>
+                    for DrainRuntimesSvc<T> {
+                        type Response = super::DrainRuntimesResponse;
                         type Future = BoxFuture<
                             tonic::Response<Self::Response>,
                             tonic::Status,
                         >;
                         fn call(
                             &mut self,
-                            request: tonic::Request<super::DrainRuntimeRequest>,
+                            request: tonic::Request<super::DrainRuntimesRequest>,
                         ) -> Self::Future {
                             let inner = Arc::clone(&self.0);
                             let fut = async move {
-                                <T as Instance>::drain_runtime(&inner, request).await
+                                <T as Instance>::drain_runtimes(&inner, request).await
                             };
                             Box::pin(fut)
                         }
@@ -2049,7 +2052,7 @@ pub mod instance_server {
                     let max_encoding_message_size = self.max_encoding_message_size;
                     let inner = self.inner.clone();
                     let fut = async move {
-                        let method = DrainRuntimeSvc(inner);
+                        let method = DrainRuntimesSvc(inner);
                         let codec = tonic_prost::ProstCodec::default();
                         let mut grpc = tonic::server::Grpc::new(codec)
                             .apply_compression_config(

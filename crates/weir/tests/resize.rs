@@ -7,6 +7,8 @@ mod long;
 mod process;
 mod support;
 
+use std::time::{Duration, Instant};
+
 use long::Long;
 use support::compare::Run;
 use support::{Ran, number, run};
@@ -20,6 +22,14 @@ fn ready(socket: &str) -> Option<Vec<String>> {
     let rows = rows.as_array()?.iter();
     let ready = rows.filter(|row| row["state"] == "ready");
     Some(ready.map(|row| row["runtime"].to_string()).collect())
+}
+
+fn wait_until(what: &str, mut is_so: impl FnMut() -> bool) {
+    let end = Instant::now() + Duration::from_secs(60);
+    while !is_so() {
+        assert!(Instant::now() < end, "{what}");
+        std::thread::sleep(Duration::from_millis(10));
+    }
 }
 
 /// Scales out and in, and drains, until the run is over; gives what it left, and how often the
@@ -48,9 +58,11 @@ fn resized(mut long: Long) -> (Run, u32) {
             let Some(ran) = step().filter(|ran| ran.code == 0) else {
                 break;
             };
-            changed += u32::from(ran.json()["done"] == true);
+            let json = ran.json();
+            let any = |of: &str| json[of].as_array().is_some_and(|ids| !ids.is_empty());
+            changed += u32::from(any("started") || any("drained"));
         }
-        std::thread::sleep(std::time::Duration::from_millis(20));
+        std::thread::sleep(Duration::from_millis(20));
     }
     (long.ended(), changed)
 }
@@ -126,6 +138,8 @@ fn what_cannot_be_is_refused() {
         (&["drain"], 2, "<RUNTIME>"),
         (&["drain", "--host", "mars"], 1, "runtimes are on local"),
         (&["scale", "4"], 1, "`--most-runtimes 4`"),
+        (&["drain", "1", "2"], 1, "no other runtime is ready"),
+        (&["drain", "1", "7"], 1, "there is no runtime 7"),
         (&["scale", "0"], 2, "0 is not in 1..=64"),
     ] {
         let ran = ask(words);
@@ -145,4 +159,64 @@ fn what_cannot_be_is_refused() {
     let scaled = ask(&["scale", "3"]);
     assert_eq!(scaled.code, 0, "{}", scaled.err);
     assert_eq!(ready(&socket).unwrap(), ["4", "2", "3"]);
+    let again = ask(&["drain", "1"]);
+    assert!(again.err.contains("runtime 1 is over"), "{}", again.err);
+    // Those of one request go together.
+    let both = ask(&["drain", "2", "4"]);
+    assert_eq!(both.code, 0, "{}", both.err);
+    assert_eq!(ready(&socket).unwrap(), ["3"]);
+}
+
+/// One of two is drained though nobody can take its replicas: flows go on without, and have one
+/// again with the next runtime.
+#[test]
+fn one_is_left_without_replicas_and_no_flow_notices() {
+    let plain = Long::start(CHAIN, "400k", &[]).ended();
+    let ways = [
+        "--runtimes",
+        "2",
+        "--processes",
+        "--replication",
+        "each-burst",
+    ];
+    let long = Long::start(CHAIN, "400k", &ways);
+    let socket = long.socket();
+    let ask = |words: &[&str]| run([words, &["--instance", &socket]].concat());
+    wait_until("both run", || {
+        ready(&socket).is_some_and(|up| up.len() == 2)
+    });
+    let drained = ask(&["drain", "2"]);
+    assert_eq!(drained.code, 0, "{}", drained.err);
+    assert!(drained.out.contains("without a replica"), "{}", drained.out);
+    let scaled = ask(&["scale", "2"]);
+    assert_eq!(scaled.code, 0, "{}", scaled.err);
+    wait_until("all are protected", || long.whole().is_some());
+    compare(&plain, &long.ended(), "one is left");
+}
+
+/// The runtime that was to take the units dies: its successor gets them.
+#[test]
+fn a_drain_outlives_the_runtime_that_takes() {
+    let mut long = Long::start("http.yaml", "1M", &["--runtimes", "2", "--processes"]);
+    let socket = long.socket();
+    wait_until("both run", || {
+        ready(&socket).is_some_and(|up| up.len() == 2)
+    });
+    let asked = run(["get", "runtimes", &socket, "--output", "json"]).json();
+    let first = asked[0]["process"].as_u64().unwrap() as u32;
+    let how = ["--timeout", "0", "--instance", &socket];
+    let drained = run([&["drain", "2"][..], &how].concat());
+    assert_eq!(drained.code, 0, "{}", drained.err);
+    process::signal(first, rustix::process::Signal::KILL);
+    wait_until("it is over", || {
+        let rows = run(["get", "runtimes", &socket, "--output", "json"]);
+        assert!(
+            long.child().try_wait().unwrap().is_none(),
+            "the run is over"
+        );
+        rows.code == 0 && rows.json()[1]["state"] == "over"
+    });
+    let summary = long.ended().summary;
+    let drops = summary["drops"].to_string();
+    assert!(!drops.contains("no_runtime"), "{drops}");
 }

@@ -118,7 +118,7 @@ impl CommandHandler {
                 let _ = reply.send(target.move_units(&wanted));
             }
             Command::Resize(wanted, reply) => {
-                let _ = reply.send(target.resize(wanted));
+                let _ = reply.send(target.resize(&wanted));
             }
             Command::Each(action, reply) => {
                 let mut count = 0;

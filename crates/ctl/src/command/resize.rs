@@ -3,11 +3,11 @@
 use weir_graph::ScriptMode;
 
 /// A change of the number of runtimes.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Resize {
-    /// The units of the runtime with this id go to the others, then it ends, and none takes its
-    /// place.
-    Drain(u32, ScriptMode),
+    /// The units of the runtimes with these ids go to the others, then they end, and none takes
+    /// their places.
+    Drain(Vec<u32>, ScriptMode),
     /// So many run: more are started, or those of the last places are drained.
     Scale(u32, ScriptMode),
 }

@@ -28,7 +28,7 @@ pub trait CommandTarget {
         None
     }
     /// Starts or drains runtimes, where there is a switch.
-    fn resize(&mut self, wanted: Resize) -> Resizing {
+    fn resize(&mut self, wanted: &Resize) -> Resizing {
         let _ = wanted;
         None
     }

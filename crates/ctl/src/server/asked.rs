@@ -320,17 +320,16 @@ impl Asked {
 
     /// Starts or drains runtimes: which.
     pub(super) async fn resize(&self, wanted: Resize) -> Result<Resized, Status> {
-        let resizing = self.all(PROMPT, |reply| Command::Resize(wanted, reply));
-        let resizing = resizing.await?.into_iter().find_map(|(_, resized)| resized);
+        let resizing = self.all(PROMPT, |reply| Command::Resize(wanted.clone(), reply));
+        let resizing = resizing.await;
+        self.counted.forget();
+        let resizing = resizing?.into_iter().find_map(|(_, resized)| resized);
         match resizing {
             None => Err(Status::unimplemented(
                 "this instance has no runtimes behind a switch: none can come or go",
             )),
             Some(Err(why)) => Err(Status::failed_precondition(why)),
-            Some(Ok(resized)) => {
-                self.counted.forget();
-                Ok(resized)
-            }
+            Some(Ok(resized)) => Ok(resized),
         }
     }
 

@@ -290,14 +290,14 @@ impl Instance for Service {
         Ok(Response::new(v1::MoveUnitsResponse { moving }))
     }
 
-    async fn drain_runtime(
+    async fn drain_runtimes(
         &self,
-        request: Request<v1::DrainRuntimeRequest>,
-    ) -> Result<Response<v1::DrainRuntimeResponse>, Status> {
+        request: Request<v1::DrainRuntimesRequest>,
+    ) -> Result<Response<v1::DrainRuntimesResponse>, Status> {
         let request = request.into_inner();
-        let wanted = Resize::Drain(request.runtime, mode_of(request.mode)?);
+        let wanted = Resize::Drain(request.runtimes, mode_of(request.mode)?);
         self.asked.resize(wanted).await?;
-        Ok(Response::new(v1::DrainRuntimeResponse {}))
+        Ok(Response::new(v1::DrainRuntimesResponse {}))
     }
 
     async fn scale_runtimes(

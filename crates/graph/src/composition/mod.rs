@@ -83,7 +83,7 @@ pub struct Composition {
     pub dispatch: Option<&'static str>,
     /// Interval of heartbeats.
     pub heartbeat_ms: Option<u32>,
-    /// Runtimes that there may be at a time, beyond those of the hosts.
+    /// Runtimes that there may be at a time; as many as the hosts have without it.
     pub most_runtimes: Option<u32>,
     #[serde(skip)]
     file: String,

@@ -181,7 +181,7 @@ pub(crate) struct Run {
     pub(crate) runtimes: Option<u32>,
     /// With --runtimes: how many of them there may be at a time, so that `weir scale` can start
     /// more; as many as at the start without it
-    #[arg(long, value_name = "N", requires = "runtimes", value_parser = clap::value_parser!(u32).range(1..=i64::from(weir_graph::MOST_RUNTIMES)))]
+    #[arg(long, value_name = "N", requires = "runtimes", conflicts_with = "workers", value_parser = clap::value_parser!(u32).range(1..=i64::from(weir_graph::MOST_RUNTIMES)))]
     pub(crate) most_runtimes: Option<u32>,
     /// Workers, each on a thread of its own with the flows that are steered to
     /// it; a switch steers where functions keep more together than two hosts

@@ -6,5 +6,6 @@ use std::time::Duration;
 pub(super) fn seconds(text: &str) -> Result<Duration, String> {
     let text = text.strip_suffix('s').unwrap_or(text);
     let seconds: f64 = text.parse().map_err(|_| "write seconds, as 60 or 0.5")?;
-    Duration::try_from_secs_f64(seconds).map_err(|error| error.to_string())
+    Duration::try_from_secs_f64(seconds)
+        .map_err(|_| "write seconds from 0 on, as 60 or 0.5".to_owned())
 }

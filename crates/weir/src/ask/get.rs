@@ -3,6 +3,7 @@
 use serde_json::{Value, json};
 use weir_api::v1;
 
+use super::NO_SWITCH;
 use crate::args::{Format, Get, GetWhat};
 use crate::exit::{Exit, Failure, Outcome};
 use crate::output;
@@ -24,9 +25,7 @@ pub(crate) fn get(args: &Get) -> Outcome {
         Ok(Seen { stats, hosts })
     })?;
     if seen.stats.switches.is_empty() {
-        return Err(Failure::outside(
-            "this instance has no runtimes behind a switch: `weir up` and `weir run --runtimes` have",
-        ));
+        return Err(Failure::outside(NO_SWITCH));
     }
     let (json, table) = match args.what {
         GetWhat::Runtimes => runtimes(&seen),

@@ -30,6 +30,10 @@ pub(crate) use stats::stats;
 #[cfg(feature = "terminal")]
 pub(crate) use top::top;
 
+/// Why an instance has no runtimes that could be told of.
+const NO_SWITCH: &str =
+    "this instance has no runtimes behind a switch: `weir up` and `weir run --runtimes` have";
+
 /// The instance that is meant, as it was given: its name, and its socket.
 ///
 /// # Errors

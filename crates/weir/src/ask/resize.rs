@@ -13,7 +13,7 @@ use crate::output;
 use crate::output::{counted, thousands};
 
 use super::moves::mode_of;
-use super::{Client, ask, failure};
+use super::{Client, NO_SWITCH, ask, failure};
 
 /// Interval in which it is asked how far it is.
 const LOOK: Duration = Duration::from_millis(50);
@@ -27,27 +27,27 @@ pub(crate) fn drain(args: &Drain) -> Outcome {
             None => args.runtimes.clone(),
         };
         let mut watch = Watch::new(how, before);
-        for runtime in runtimes {
-            let request = v1::DrainRuntimeRequest {
-                runtime,
-                mode: mode_of(how.mode).into(),
-            };
-            let asked = client.drain_runtime(request).await;
-            asked.map_err(|status| failure(&status))?;
-            watch.draining.push(runtime);
-        }
-        watch.wait(&mut client).await?;
+        let request = v1::DrainRuntimesRequest {
+            runtimes: runtimes.clone(),
+            mode: mode_of(how.mode).into(),
+        };
+        let asked = client.drain_runtimes(request).await;
+        asked.map_err(|status| failure(&status))?;
+        watch.draining = runtimes;
+        watch.failed = watch.wait(&mut client).await.err();
         Ok(watch)
     })?;
     match how.output {
         Format::Json => output::json(&json!({
             "drained": seen.drained(),
-            "done": seen.is_waited_for(),
+            "done": seen.is_done(),
             "seconds": seen.seconds(),
+            "error": seen.error(),
         }))?,
+        Format::Text if seen.failed.is_some() => {}
         Format::Text => output::line(&seen.told())?,
     }
-    Ok(Exit::Done)
+    seen.failed.map_or(Ok(Exit::Done), Err)
 }
 
 pub(crate) fn scale(args: &Scale) -> Outcome {
@@ -62,7 +62,7 @@ pub(crate) fn scale(args: &Scale) -> Outcome {
         let asked = asked.map_err(|status| failure(&status))?.into_inner();
         let mut watch = Watch::new(how, before);
         (watch.starting, watch.draining) = (asked.started, asked.draining);
-        watch.wait(&mut client).await?;
+        watch.failed = watch.wait(&mut client).await.err();
         Ok(watch)
     })?;
     let is_so = seen.starting.is_empty() && seen.draining.is_empty();
@@ -71,16 +71,18 @@ pub(crate) fn scale(args: &Scale) -> Outcome {
             "runtimes": args.runtimes,
             "started": seen.starting,
             "drained": seen.drained(),
-            "done": seen.is_waited_for(),
+            "done": is_so || seen.is_done(),
             "seconds": seen.seconds(),
+            "error": seen.error(),
         }))?,
+        Format::Text if seen.failed.is_some() => {}
         Format::Text if is_so => {
             let runtimes = counted(args.runtimes, "runtime");
-            output::line(&format!("{runtimes} run already, or start"))?;
+            output::line(&format!("nothing changes: {runtimes} already"))?;
         }
         Format::Text => output::line(&seen.told())?,
     }
-    Ok(Exit::Done)
+    seen.failed.map_or(Ok(Exit::Done), Err)
 }
 
 /// The places of runtimes, by the ids of these.
@@ -93,20 +95,24 @@ fn is_up(place: &v1::RuntimePlace) -> bool {
 async fn places(client: &mut Client) -> Result<Places, Failure> {
     let stats = client.get_stats(v1::GetStatsRequest {}).await;
     let stats = stats.map_err(|status| failure(&status))?.into_inner();
+    if stats.switches.is_empty() {
+        return Err(Failure::outside(NO_SWITCH));
+    }
     let places = stats.runtimes.into_iter();
     Ok(places.map(|place| (place.id, place)).collect())
 }
 
-/// The runtimes that are ready on a host.
+/// The runtimes on a host that are not over.
 fn on_host(places: &Places, host: &str) -> Result<Vec<u32>, Failure> {
     let its = places.values().filter(|place| place.host == host);
-    let ready = its.filter(|place| is_up(place));
-    let ids: Vec<u32> = ready.map(|place| place.id).collect();
+    let there = its.filter(|place| !matches!(&*place.state, "over" | "leaving"));
+    let ids: Vec<u32> = there.map(|place| place.id).collect();
     if ids.is_empty() {
-        let names: BTreeSet<&str> = places.values().map(|place| place.host.as_str()).collect();
+        let there = places.values().filter(|place| place.state != "over");
+        let names: BTreeSet<&str> = there.map(|place| place.host.as_str()).collect();
         let names: Vec<&str> = names.into_iter().collect();
         return Err(Failure::outside(format!(
-            "no runtime is ready on a host {host}: runtimes are on {}",
+            "no runtime is on a host {host}: runtimes are on {}",
             names.join(", ")
         )));
     }
@@ -119,6 +125,8 @@ struct Watch {
     before: Places,
     starting: Vec<u32>,
     draining: Vec<u32>,
+    /// Why not all have come and gone.
+    failed: Option<Failure>,
     /// Units whose state no second runtime has, in the end.
     unprotected: u64,
     begun: Instant,
@@ -133,6 +141,7 @@ impl Watch {
             before,
             starting: Vec::new(),
             draining: Vec::new(),
+            failed: None,
             unprotected: 0,
             begun: Instant::now(),
             took: Duration::ZERO,
@@ -186,36 +195,56 @@ impl Watch {
     fn left(&self, now: &Places) -> Result<Vec<String>, Failure> {
         let mut left = Vec::new();
         for id in &self.draining {
-            let died = |place: &v1::RuntimePlace| {
-                let before = self.before.values().find(|was| was.place == place.place);
-                place.deaths > before.map_or(0, |was| was.deaths)
+            let Some(before) = self.before.get(id) else {
+                continue;
             };
-            match now.get(id) {
-                Some(place) if died(place) => {
-                    return Err(Failure::outside(format!(
-                        "runtime {id} died before all its flows were elsewhere; with replication \
-                         they go on at their replicas"
-                    )));
-                }
-                Some(place) if place.state != "over" => {
-                    let units = counted(place.owns, "unit");
-                    left.push(format!("runtime {id} has {units} left"));
-                }
-                _ => {}
+            let place = now.values().find(|place| place.place == before.place);
+            let Some(place) = place else { continue };
+            if place.deaths > before.deaths {
+                return Err(Failure::outside(format!(
+                    "runtime {id} died before it had ended; with replication its flows go on at \
+                     their replicas"
+                )));
+            }
+            if place.id == *id && place.state != "over" {
+                let units = counted(place.owns, "unit");
+                left.push(format!("runtime {id} has {units} left"));
             }
         }
         for id in &self.starting {
-            match now.get(id).map(|place| place.state.as_str()) {
-                Some("ready" | "draining" | "leaving") => {}
-                Some("over") | None => {
+            match now.get(id) {
+                Some(place) if place.state == "over" && place.deaths > self.deaths(place.place) => {
                     return Err(Failure::outside(format!(
-                        "runtime {id} did not start: the instance says why"
+                        "runtime {id} died as it started: the instance says why"
                     )));
                 }
-                Some(_) => left.push(format!("runtime {id} is not ready")),
+                Some(place) if place.state == "starting" => {
+                    left.push(format!("runtime {id} is not ready"));
+                }
+                Some(place) if place.state != "over" => {}
+                _ => {
+                    return Err(Failure::outside(format!(
+                        "runtime {id} is over already: `weir get runtimes` shows who runs"
+                    )));
+                }
             }
         }
         Ok(left)
+    }
+
+    /// Deaths at a place before anything was asked for.
+    fn deaths(&self, place: u32) -> u64 {
+        let before = self.before.values().find(|was| was.place == place);
+        before.map_or(0, |was| was.deaths)
+    }
+
+    /// True where all have come and gone, by what was seen.
+    fn is_done(&self) -> bool {
+        self.is_waited_for() && self.failed.is_none()
+    }
+
+    fn error(&self) -> Option<&str> {
+        self.failed.as_ref().map(Failure::why)
     }
 
     fn units(&self, id: u32) -> u64 {

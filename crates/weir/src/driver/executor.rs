@@ -113,7 +113,7 @@ pub trait Executor {
     }
 
     /// Starts or drains runtimes, where there is a switch.
-    fn resize(&mut self, wanted: Resize) -> Resizing {
+    fn resize(&mut self, wanted: &Resize) -> Resizing {
         let _ = wanted;
         None
     }

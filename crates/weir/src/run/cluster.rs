@@ -60,7 +60,8 @@ pub(super) fn run(
     conclude(args, ports, of_run, ended, config.seed, watched)
 }
 
-/// Refuses a replication without runtimes between which states could be replicated.
+/// Refuses a replication without runtimes between which states could be replicated, and fewer
+/// runtimes at most than at the start.
 pub(super) fn check(args: &Run) -> Result<(), Failure> {
     let replicates = args.replication.is_some_and(|how| how != Replication::None);
     match args.runtimes {
@@ -70,6 +71,11 @@ pub(super) fn check(args: &Run) -> Result<(), Failure> {
         Some(1) if replicates => Err(Failure::usage(
             "`--replication` needs a second runtime: say `--runtimes 2` or more",
         )),
+        Some(runtimes) if args.most_runtimes.is_some_and(|most| most < runtimes) => {
+            Err(Failure::usage(format!(
+                "there are {runtimes} runtimes at the start: `--most-runtimes` is {runtimes} or more"
+            )))
+        }
         _ => Ok(()),
     }
 }

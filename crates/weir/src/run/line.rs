@@ -19,6 +19,7 @@ use crate::driver::{
     BATCH, CHAINS, COMING, Dispatcher, EventFile, Executor, LEAVING, take_log, thread_counts,
 };
 use crate::exit::Failure;
+use crate::service::Service;
 
 use super::commands::command_channel;
 use super::control_socket::{Control, open_control};
@@ -62,7 +63,7 @@ impl<C: Executor> CommandTarget for Line<C> {
         self.executor.move_units(wanted)
     }
 
-    fn resize(&mut self, wanted: Resize) -> Resizing {
+    fn resize(&mut self, wanted: &Resize) -> Resizing {
         self.executor.resize(wanted)
     }
 
@@ -167,9 +168,11 @@ impl<C: Executor> Line<C> {
             alone,
             input: Vec::with_capacity(2 * BATCH),
             batches: 0,
+            service: Service::of_process(),
             ended: None,
             failed: None,
         };
+        node.service.ready();
         let mut ends = worker::run(vec![node], park).map_err(Failure::outside)?;
         // One node, one report.
         ends.pop().unwrap_or(Ok(Ok(())))
@@ -214,6 +217,7 @@ struct PortsNode<'a, 'w, C> {
     alone: bool,
     input: Vec<Frame>,
     batches: u64,
+    service: Service,
     /// Why reading has ended.
     ended: Option<Result<(), Failure>>,
     /// Why the run can't go on.
@@ -253,6 +257,7 @@ impl<C: Executor> PortsNode<'_, '_, C> {
 
     fn round(&mut self) -> Result<Round, Failure> {
         self.line.input.look();
+        self.service.alive(Instant::now());
         let mut read = 0;
         match self.ended {
             None => read = self.read(),

@@ -36,7 +36,7 @@ const FINISH_STUCK: Duration = Duration::from_secs(2);
 /// How much later a thread, which can't be killed, is no longer waited for.
 const THREADS: Duration = Duration::from_secs(15);
 
-/// No runtime is asked for anything any more: it gives up all that it owns soon.
+/// No runtime is asked for anything any more: all end soon.
 const ABOUT_TO_END: &str = "this instance is about to end";
 
 /// Switch and runtimes, and the script that moves flows among them.
@@ -290,6 +290,15 @@ impl Executor for Played {
         if self.stopped.is_some() {
             return Some(Err(ABOUT_TO_END.to_owned()));
         }
+        for (id, way) in [(wanted.from, "from"), (wanted.to, "to")] {
+            if self.cluster.has_ended(RuntimeId(id)) {
+                let why = format!(
+                    "runtime {id}, to move {way}, is over: `weir get runtimes` shows who runs in \
+                     its place"
+                );
+                return Some(Err(why));
+            }
+        }
         let between = (RuntimeId(wanted.from), RuntimeId(wanted.to));
         let what = wanted.count.map_or(Selection::All, Selection::Number);
         let mode = move_mode(wanted.mode);
@@ -297,7 +306,7 @@ impl Executor for Played {
         Some(moved.map_err(|why| why.to_string()))
     }
 
-    fn resize(&mut self, wanted: Resize) -> Resizing {
+    fn resize(&mut self, wanted: &Resize) -> Resizing {
         if self.stopped.is_some() {
             return Some(Err(ABOUT_TO_END.to_owned()));
         }

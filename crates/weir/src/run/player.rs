@@ -102,7 +102,7 @@ impl Player {
         if let Some((what, runtime)) = needs
             && cluster.has_died(RuntimeId(runtime))
         {
-            refused(what, &format_args!("runtime {runtime} has died"));
+            refused(what, &format_args!("runtime {runtime} is over"));
             return Ok(true);
         }
         match &step.command {
@@ -135,6 +135,11 @@ impl Player {
             }
             ScriptCommand::Add { count } => {
                 for _ in 0..*count {
+                    // An operator may have used the room (`weir scale`).
+                    if cluster.free_places() == 0 {
+                        refused("add", &"no place for a runtime is free");
+                        break;
+                    }
                     cluster
                         .add()
                         .map_err(|error| Failure::outside(error.to_string()))?;
@@ -199,7 +204,7 @@ mod tests {
             .iter()
             .zip(1..)
             .map(|(what, line)| {
-                let why = format!("runtime {dead} has died");
+                let why = format!("runtime {dead} is over");
                 format!("line {line} of the script: the {what} did nothing: {why}")
             })
             .collect();

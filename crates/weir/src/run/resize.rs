@@ -1,6 +1,8 @@
 //! Runtimes that come and go while a cluster runs, as an operator asks (`weir drain`,
 //! `weir scale`).
 
+use std::time::{Duration, Instant};
+
 use weir_ctl::command::{Resize, Resized};
 use weir_graph::ScriptMode;
 use weir_protocol::RuntimeId;
@@ -9,69 +11,67 @@ use crate::driver::Cluster;
 
 use super::player::move_mode;
 
+/// Interval in which it is looked at whether a runtime has as many units as before: the one that was
+/// to take them may have died.
+const STILL: Duration = Duration::from_millis(500);
+
 /// The runtimes that are to end as soon as they have given their units away.
 #[derive(Debug, Default)]
-pub(super) struct Leaving(Vec<RuntimeId>);
+pub(super) struct Leaving(Vec<Leaver>);
+
+#[derive(Debug)]
+struct Leaver {
+    id: RuntimeId,
+    mode: ScriptMode,
+    units: u64,
+    /// Since when it has so many.
+    since: Instant,
+}
 
 impl Leaving {
     /// Begins what is asked for.
     ///
     /// # Errors
     ///
-    /// Nothing has changed, or not all of it: why.
+    /// Nothing has begun: why. A thread that can't be started is an error after others have.
     pub(super) fn begin(
         &mut self,
         cluster: &mut Cluster,
-        wanted: Resize,
+        wanted: &Resize,
     ) -> Result<Resized, String> {
         match wanted {
-            Resize::Drain(id, mode) => {
-                self.drain(cluster, RuntimeId(id), mode)?;
-                Ok(Resized {
-                    draining: vec![id],
-                    ..Resized::default()
-                })
+            Resize::Drain(ids, mode) => {
+                let ids: Vec<RuntimeId> = ids.iter().map(|id| RuntimeId(*id)).collect();
+                check(cluster, &ids)?;
+                self.drain(cluster, &ids, *mode)
             }
-            Resize::Scale(count, mode) => self.scale(cluster, count as usize, mode),
+            Resize::Scale(count, mode) => self.scale(cluster, *count as usize, *mode),
         }
     }
 
+    /// Drains those that run, and has those not start that were to.
     fn drain(
         &mut self,
         cluster: &mut Cluster,
-        id: RuntimeId,
+        ids: &[RuntimeId],
         mode: ScriptMode,
-    ) -> Result<(), String> {
-        let runtime = id.0;
-        if cluster.drains(id) {
-            if self.0.contains(&id) {
-                return Err(format!("runtime {runtime} is being drained already"));
+    ) -> Result<Resized, String> {
+        let mut resized = Resized::default();
+        for id in ids {
+            if !cluster.give_up(*id) {
+                let drained = cluster.drain(*id, move_mode(mode));
+                drained.map_err(|why| why.to_string())?;
+                self.0.retain(|leaver| leaver.id != *id);
+                self.0.push(Leaver {
+                    id: *id,
+                    mode,
+                    units: cluster.units_of(*id),
+                    since: Instant::now(),
+                });
             }
-            // A script began it, and may never end it.
-            self.0.push(id);
-            return Ok(());
+            resized.draining.push(id.0);
         }
-        let serving = cluster.serving();
-        if !cluster.runs(id) {
-            return Err(match serving.contains(&id) {
-                true => format!("runtime {runtime} is only starting: drain it when it is ready"),
-                false => format!("there is no runtime {runtime}: `weir get runtimes` lists them"),
-            });
-        }
-        if !serving
-            .iter()
-            .any(|other| *other != id && cluster.runs(*other))
-        {
-            return Err(format!(
-                "runtime {runtime} is the only one that is ready: start another one before \
-                 (`weir scale {}`)",
-                serving.len() + 1
-            ));
-        }
-        let drained = cluster.drain(id, move_mode(mode));
-        drained.map_err(|why| why.to_string())?;
-        self.0.push(id);
-        Ok(())
+        Ok(resized)
     }
 
     fn scale(
@@ -81,35 +81,103 @@ impl Leaving {
         mode: ScriptMode,
     ) -> Result<Resized, String> {
         let most = cluster.most_runtimes();
-        match count {
-            0 => return Err("a cluster has at least one runtime".to_owned()),
-            _ if count > most => {
-                return Err(format!(
-                    "this instance has room for {most} runtimes: `--most-runtimes {count}`, or \
-                     `most_runtimes: {count}` in the composition, makes more at its start"
-                ));
-            }
-            _ => {}
+        if count == 0 {
+            return Err("a cluster has at least one runtime".to_owned());
         }
-        let mut resized = Resized::default();
-        let serving = cluster.serving();
-        for _ in serving.len()..count {
-            let added = cluster.add().map_err(|why| match self.0.is_empty() {
-                true => why.to_string(),
-                false => format!("{why}; some are drained: try again when they have ended"),
+        if count > most {
+            let places = if most == 1 { "place" } else { "places" };
+            return Err(format!(
+                "this instance has {most} {places} for runtimes: `--most-runtimes {count}`, or \
+                 `most_runtimes: {count}` in the composition, makes more at its start"
+            ));
+        }
+        let (running, to_come) = (cluster.running(), cluster.to_come());
+        let there = running.len() + to_come.len();
+        let wanted = count.saturating_sub(there);
+        if wanted > cluster.free_places() {
+            return Err(match cluster.going() {
+                0 => "there is no place to start more: those that are free share a thread with \
+                      others"
+                    .to_owned(),
+                going => format!(
+                    "{going} of the {most} places are of runtimes that are on their way out: try \
+                     again when they have ended"
+                ),
             });
-            resized.started.push(added?.0);
         }
-        for id in serving.iter().skip(count).rev() {
-            self.drain(cluster, *id, mode)?;
-            resized.draining.push(id.0);
+        // Those that do not run yet go first.
+        let surplus = running.iter().chain(&to_come).rev();
+        let surplus: Vec<RuntimeId> = surplus.take(there.saturating_sub(count)).copied().collect();
+        check(cluster, &surplus)?;
+        let mut resized = self.drain(cluster, &surplus, mode)?;
+        for _ in 0..wanted {
+            let added = cluster.add().map_err(|why| why.to_string())?;
+            resized.started.push(added.0);
         }
         Ok(resized)
     }
 
-    /// Ends those that have nothing left. One that has died is over.
+    /// Ends those that have nothing left. One that has died is no longer waited for.
     pub(super) fn attend(&mut self, cluster: &mut Cluster) {
-        self.0
-            .retain(|id| cluster.drains(*id) && !cluster.remove(*id));
+        self.0.retain_mut(|leaver| {
+            if !cluster.drains(leaver.id) || cluster.remove(leaver.id) {
+                return false;
+            }
+            !leaver.look(cluster)
+        });
     }
+}
+
+impl Leaver {
+    /// Asks for its units again where none has moved for a while. True where it is let go
+    /// because nobody can take the replicas that it has.
+    fn look(&mut self, cluster: &mut Cluster) -> bool {
+        if self.since.elapsed() < STILL {
+            return false;
+        }
+        let units = cluster.units_of(self.id);
+        if units == self.units && units > 0 && !cluster.running().is_empty() {
+            // It is refused where nobody can take them: they stay, and are asked for again.
+            let _ = cluster.drain(self.id, move_mode(self.mode));
+        }
+        (self.units, self.since) = (units, Instant::now());
+        units == 0 && cluster.dismiss(self.id)
+    }
+}
+
+/// Whether these can be drained, all together.
+fn check(cluster: &Cluster, ids: &[RuntimeId]) -> Result<(), String> {
+    let (running, to_come) = (cluster.running(), cluster.to_come());
+    for id in ids {
+        let runtime = id.0;
+        if cluster.is_bound(*id) {
+            return Err(format!(
+                "runtime {runtime} shares its thread with others (placement): `weir move` empties \
+                 it, but it can't end alone"
+            ));
+        }
+        if running.contains(id) || to_come.contains(id) || cluster.drains(*id) {
+            continue;
+        }
+        return Err(match cluster.has_ended(*id) {
+            true => format!("runtime {runtime} is over: `weir get runtimes` lists those that run"),
+            false => format!("there is no runtime {runtime}: `weir get runtimes` lists them"),
+        });
+    }
+    let takes_any = ids.iter().any(|id| running.contains(id));
+    if takes_any && running.iter().all(|id| ids.contains(id)) {
+        let most = running.len() + to_come.len() + 1;
+        return Err(match ids {
+            [only] => format!(
+                "runtime {} is the only one that is ready: start another one before \
+                 (`weir scale {most}`)",
+                only.0
+            ),
+            _ => format!(
+                "no other runtime is ready to take their flows: start one before \
+                 (`weir scale {most}`)"
+            ),
+        });
+    }
+    Ok(())
 }

@@ -207,7 +207,7 @@ impl Cluster {
             Some(RuntimePlaceCounts {
                 deaths: member.died,
                 place,
-                id: id.0,
+                id: member.shown_id(self.members.len()).0,
                 state: member.word()?,
                 since: member.entered.elapsed(),
                 site: self.site_of(place as usize - 1, member),
@@ -263,6 +263,7 @@ impl Cluster {
             member.died += 1;
             // It has left another report, or none.
             member.late_at = None;
+            self.ends.note_dead(member.ends.id);
         }
         let death = format!("{}; {next}", why.0);
         say(format_args!("warning: {death}"));
@@ -321,7 +322,7 @@ impl Cluster {
 
     /// Hears all that a runtime has said that is over: whoever has a state from it has
     /// applied packets behind those entries.
-    fn hear_out(&mut self, place: usize, now: Time) {
+    pub(super) fn hear_out(&mut self, place: usize, now: Time) {
         while self.hear(place, now) || self.has_left_entries(place) {}
     }
 
@@ -333,7 +334,7 @@ impl Cluster {
     }
 
     /// Tells the switches that a runtime has died.
-    fn suspect(&mut self, place: usize, now: Time) {
+    pub(super) fn suspect(&mut self, place: usize, now: Time) {
         let member = self.internal.expect(self.members.get(place), NO_MEMBER);
         let Some(id) = member.map(|member| member.ends.id) else {
             return;

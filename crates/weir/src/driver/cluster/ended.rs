@@ -2,14 +2,16 @@
 //! all of it is bounded: counts are summed up, and of the oldest deaths only the number is kept.
 
 use std::collections::VecDeque;
+use std::time::Duration;
 
+use weir_protocol::RuntimeId;
 use weir_runtime::{Lie, Report, add_named};
 
 use super::super::runtime_done::RuntimeDone;
 use super::end::RuntimeEnd;
 
-/// Runtimes that died of which the summary has a line each.
-const MOST_DEAD: usize = 256;
+/// Runtimes that died, or that were let go, of which the summary has a line each.
+const MOST_ENDS: usize = 256;
 /// Deaths of which the summary has a warning each.
 const MOST_DEATHS: usize = 64;
 /// Violations of descriptors that are kept.
@@ -23,8 +25,9 @@ pub(super) struct Ended {
     /// Sums of what actors counted.
     pub(super) counts: Vec<(String, u64)>,
     pub(super) lies: Vec<Lie>,
-    finished: Vec<RuntimeEnd>,
-    /// Those that died, oldest first; the first one may stand for several.
+    /// Those that finished as they were told to, oldest first; the first one may stand for several.
+    finished: VecDeque<RuntimeEnd>,
+    /// Those that died, likewise.
     dead: VecDeque<RuntimeEnd>,
     /// Events of flows that ended with the run, by the runtime's number.
     events: Vec<(u32, Vec<u8>)>,
@@ -55,15 +58,23 @@ impl Ended {
             died: done.died,
         };
         match end.died {
-            true => self.dead.push_back(end),
-            false => self.finished.push(end),
+            true => push(&mut self.dead, end),
+            false => push(&mut self.finished, end),
         }
-        if self.dead.len() > MOST_DEAD
-            && let (Some(oldest), Some(next)) = (self.dead.pop_front(), self.dead.front_mut())
-        {
-            next.packets += oldest.packets;
-            next.busy += oldest.busy;
-            next.held_most = next.held_most.max(oldest.held_most);
+    }
+
+    /// Has a line for a runtime that died, also where it has told nothing yet.
+    pub(super) fn note_dead(&mut self, id: RuntimeId) {
+        if self.dead.iter().rev().all(|end| end.id != id) {
+            let end = RuntimeEnd {
+                id,
+                packets: 0,
+                units: 0,
+                busy: Duration::ZERO,
+                held_most: 0,
+                died: true,
+            };
+            push(&mut self.dead, end);
         }
     }
 
@@ -87,6 +98,18 @@ impl Ended {
         let mut all: Vec<RuntimeEnd> = self.finished.drain(..).chain(self.dead.drain(..)).collect();
         all.sort_by_key(|end| end.id);
         all
+    }
+}
+
+/// Adds an end; the oldest ones are summed up where there are many.
+fn push(ends: &mut VecDeque<RuntimeEnd>, end: RuntimeEnd) {
+    ends.push_back(end);
+    if ends.len() > MOST_ENDS
+        && let (Some(oldest), Some(next)) = (ends.pop_front(), ends.front_mut())
+    {
+        next.packets += oldest.packets;
+        next.busy += oldest.busy;
+        next.held_most = next.held_most.max(oldest.held_most);
     }
 }
 
@@ -126,10 +149,6 @@ impl Deaths {
 
 #[cfg(test)]
 mod tests {
-    use std::time::Duration;
-
-    use weir_protocol::RuntimeId;
-
     use super::*;
 
     fn done(id: u32, died: bool) -> RuntimeDone {
@@ -148,15 +167,26 @@ mod tests {
     }
 
     #[test]
+    fn one_that_died_before_it_told_anything_has_a_line() {
+        let mut ended = Ended::default();
+        ended.note_dead(RuntimeId(3));
+        ended.push(done(1, false));
+        let runtimes = ended.take_runtimes();
+        let seen = runtimes.iter().map(|end| (end.id.0, end.packets, end.died));
+        assert_eq!(seen.collect::<Vec<_>>(), [(1, 2, false), (3, 0, true)]);
+    }
+
+    #[test]
     fn many_deaths_take_bounded_memory_and_are_all_counted() {
         let (mut ended, mut deaths) = (Ended::default(), Deaths::default());
-        let many = 10 * MOST_DEAD as u32;
+        let many = 10 * MOST_ENDS as u32;
         for id in 1..=many {
             ended.push(done(id, true));
             deaths.push(format!("runtime {id} has died"));
         }
         ended.push(done(many + 1, false));
-        assert_eq!(ended.dead.len(), MOST_DEAD);
+        ended.note_dead(RuntimeId(many));
+        assert_eq!(ended.dead.len(), MOST_ENDS);
         assert_eq!(ended.reports[0].packets_in, 2 * u64::from(many + 1));
         assert_eq!(ended.counts, [("held".to_owned(), 3 * u64::from(many + 1))]);
         let runtimes = ended.take_runtimes();

@@ -47,7 +47,7 @@ pub(super) enum State {
     Drains,
     /// It was told to finish.
     Leaves,
-    /// Its thread is over. It may get a successor.
+    /// It is over. It may get a successor, or another may be started here.
     Gone,
 }
 
@@ -120,6 +120,12 @@ impl Member {
     /// True where a runtime of this place has died, or left.
     pub(super) fn is_dead(&self, id: RuntimeId) -> bool {
         self.ends.id != id || self.state == State::Gone || self.failed_over
+    }
+
+    /// True where a runtime of this place with this number has run, and is over.
+    pub(super) fn has_ended(&self, id: RuntimeId) -> bool {
+        let is_here = self.ends.id == id && (self.state == State::Gone || self.failed_over);
+        is_here || id.0 < self.ends.id.0
     }
 
     /// The id of its successor, among so many places.
@@ -222,6 +228,19 @@ impl Member {
     /// True where its runtime lives, and was not told to finish.
     pub(super) fn serves(&self) -> bool {
         self.is_up() && !self.failed_over
+    }
+
+    /// True where it may get units.
+    pub(super) fn takes_units(&self) -> bool {
+        self.state == State::Runs && !self.failed_over
+    }
+
+    /// Number of its runtime, or of the successor that is waited for, among so many places.
+    pub(super) fn shown_id(&self, places: usize) -> RuntimeId {
+        match self.successor_at {
+            Some(_) => self.next_id(places),
+            None => self.ends.id,
+        }
     }
 
     /// Gives back the packets that wait for room on the way to its runtime.

@@ -214,13 +214,8 @@ impl Cluster {
     }
 
     pub(super) fn tell_who_runs(&mut self) {
-        let runs = |member: &&mut Member| member.state == State::Runs && !member.failed_over;
-        let ids: Vec<RuntimeId> = self
-            .members
-            .iter_mut()
-            .filter(|member| runs(member))
-            .map(|member| member.ends.id)
-            .collect();
+        let runs = self.members.iter().filter(|member| member.takes_units());
+        let ids: Vec<RuntimeId> = runs.map(|member| member.ends.id).collect();
         for member in &mut self.members {
             if matches!(member.state, State::Runs | State::Drains) {
                 member.ends.outbox.push(ToRuntime::Cluster(ids.clone()));
@@ -247,6 +242,7 @@ impl Cluster {
         // One that starts is told, too: it reads that when it is ready.
         if member.is_up() || member.state == State::Starts {
             member.enter(State::Leaves);
+            member.since = None;
             member.late_at = Some(Instant::now() + most);
             member.ends.outbox.push(ToRuntime::Finish);
             self.gave = true;

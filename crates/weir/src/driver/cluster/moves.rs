@@ -7,7 +7,7 @@ use weir_protocol::{RuntimeId, Switch};
 
 use super::super::wiring::{NO_CHAIN, place_of};
 use super::deaths::FINISH_PATIENCE;
-use super::member::State;
+use super::member::{Member, Site, State};
 use super::{Chain, Cluster};
 
 impl Cluster {
@@ -65,18 +65,73 @@ impl Cluster {
         Ok(())
     }
 
-    /// Starts one more runtime, which joins as soon as its memory is reserved.
+    /// Starts one more runtime, which joins as soon as its memory is reserved: at a place that had
+    /// none yet, else where one is over.
     ///
     /// # Errors
     ///
     /// There are as many as there may be, or no thread can be started.
     pub fn add(&mut self) -> Result<RuntimeId, ExecError> {
         let most = self.members.len();
-        let next = self.members.iter().find_map(|member| member.free_for(most));
-        let id = next.ok_or_else(|| ExecError(format!("there may be {most} runtimes")))?;
+        let id = self.free().next();
+        let id = id.ok_or_else(|| ExecError(format!("there may be {most} runtimes")))?;
         self.place(id)?;
         self.start_placed()?;
         Ok(id)
+    }
+
+    /// Ids of the runtimes that may be started, those of places that had none first.
+    fn free(&self) -> impl Iterator<Item = RuntimeId> {
+        let most = self.members.len();
+        let members = (0..).zip(&self.members);
+        // Runtimes of one thread start and end together.
+        let free = members.filter(|(place, _)| !self.shares_thread(*place));
+        let mut free: Vec<(bool, RuntimeId)> = free
+            .filter_map(|(_, its)| Some((its.state != State::Absent, its.free_for(most)?)))
+            .collect();
+        free.sort_by_key(|(again, _)| *again);
+        free.into_iter().map(|(_, id)| id)
+    }
+
+    /// Runtimes that may be started now.
+    pub(crate) fn free_places(&self) -> usize {
+        self.free().count()
+    }
+
+    /// True where the thread of a place has a runtime of another one, too.
+    fn shares_thread(&self, place: usize) -> bool {
+        let spread = &self.settings.spread;
+        let mut others = (0..)
+            .zip(&self.members)
+            .filter(|(other, _)| *other != place);
+        others.any(|(other, member)| {
+            let is_there = member.node().is_some() || member.is_to_come();
+            is_there && spread.of(other).0 == spread.of(place).0
+        })
+    }
+
+    /// True where `runtime` is on a thread with others, and can't end without them.
+    pub(crate) fn is_bound(&self, runtime: RuntimeId) -> bool {
+        let place = place_of(runtime, self.members.len());
+        let is_thread = |member: &Member| matches!(member.site, Site::Thread { .. });
+        self.members.get(place).is_some_and(is_thread) && self.shares_thread(place)
+    }
+
+    /// Has a runtime not start that was to: true where it was.
+    pub(crate) fn give_up(&mut self, runtime: RuntimeId) -> bool {
+        let places = self.members.len();
+        let is_it =
+            |member: &&mut Member| member.is_to_come() && member.shown_id(places) == runtime;
+        let Some(id) = self
+            .members
+            .iter_mut()
+            .find(is_it)
+            .map(|member| member.ends.id)
+        else {
+            return false;
+        };
+        self.stop(id, FINISH_PATIENCE);
+        true
     }
 
     /// Stops a drained runtime. False: it has units still; ask again later.
@@ -92,6 +147,8 @@ impl Cluster {
             }
             self.send(chain, now);
         }
+        // Its answer is not waited for any more, and counts no more.
+        self.echo = None;
         self.stop(runtime, FINISH_PATIENCE);
         true
     }
@@ -101,13 +158,45 @@ impl Cluster {
         self.members.len()
     }
 
-    /// Ids of the runtimes that run or start, and are not to leave, in the order of their places.
-    pub(crate) fn serving(&self) -> Vec<RuntimeId> {
-        let serving = self.members.iter().filter(|member| {
-            let runs = member.state == State::Runs && !member.failed_over;
-            runs || member.is_to_come()
-        });
-        serving.map(|member| member.ends.id).collect()
+    /// Stops a runtime that drains and owns nothing, but has replicas that no other runtime can
+    /// take: their units go on without. False: this is not so.
+    pub(crate) fn dismiss(&mut self, runtime: RuntimeId) -> bool {
+        let place = place_of(runtime, self.members.len());
+        let owns_none = self.units_of(runtime) == 0;
+        if !owns_none || self.running().len() > 1 || !self.to_come().is_empty() {
+            return false;
+        }
+        // To the switches it is one that has died: they ask it for nothing more.
+        let now = self.clock.now();
+        self.hear_out(place, now);
+        self.suspect(place, now);
+        self.stop(runtime, FINISH_PATIENCE);
+        true
+    }
+
+    /// Ids of the runtimes that may get units, in the order of their places.
+    pub(crate) fn running(&self) -> Vec<RuntimeId> {
+        let running = self.members.iter().filter(|member| member.takes_units());
+        running.map(|member| member.ends.id).collect()
+    }
+
+    /// Ids of those that start, or are to.
+    pub(crate) fn to_come(&self) -> Vec<RuntimeId> {
+        let places = self.members.len();
+        let coming = self.members.iter().filter(|member| member.is_to_come());
+        coming.map(|member| member.shown_id(places)).collect()
+    }
+
+    /// Runtimes that are to end, and have not.
+    pub(crate) fn going(&self) -> usize {
+        let is_going = |member: &&Member| matches!(member.state, State::Drains | State::Leaves);
+        self.members.iter().filter(is_going).count()
+    }
+
+    /// Units that a runtime owns.
+    pub(crate) fn units_of(&self, runtime: RuntimeId) -> u64 {
+        let shares = self.chains.iter().map(|at| at.switch.share(runtime).owns);
+        shares.sum()
     }
 
     /// True where `runtime` gives its units away, and lives.
@@ -130,6 +219,13 @@ impl Cluster {
         let place = place_of(runtime, self.members.len());
         let member = self.members.get(place);
         member.is_some_and(|member| member.is_dead(runtime))
+    }
+
+    /// True where `runtime` has run, and is over.
+    pub(crate) fn has_ended(&self, runtime: RuntimeId) -> bool {
+        let place = place_of(runtime, self.members.len());
+        let member = self.members.get(place);
+        member.is_some_and(|member| member.has_ended(runtime))
     }
 
     /// A number that differs once something has been let out, dropped or settled.

@@ -115,6 +115,7 @@ impl<C: Executor> Live<C> {
     /// Moves packets until a signal comes, the time is over, or something can't
     /// go on.
     pub(crate) fn drive(&mut self) -> Result<(), Failure> {
+        self.looks.begin();
         let driven = self.go_round().and_then(|()| self.drain());
         self.looks.end(driven.is_ok());
         driven
@@ -325,7 +326,7 @@ impl<C: Executor> CommandTarget for Live<C> {
         self.executor.move_units(wanted)
     }
 
-    fn resize(&mut self, wanted: Resize) -> Resizing {
+    fn resize(&mut self, wanted: &Resize) -> Resizing {
         self.executor.resize(wanted)
     }
 
