@@ -137,6 +137,9 @@ impl fmt::Display for Composition {
                 write!(f, ", the switch and the ports")?;
             }
         }
+        if let Some(most) = self.most_runtimes {
+            write!(f, "\n  {most} runtimes at most")?;
+        }
         for (way, ports) in [("in ", &self.inputs), ("out", &self.outputs)] {
             for port in ports {
                 write!(f, "\n  {way} {}", port.value)?;

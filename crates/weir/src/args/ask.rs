@@ -178,8 +178,8 @@ pub(crate) struct Move {
 
 #[derive(Debug, ClapArgs)]
 #[command(after_help = "\
-A runtime that is drained gives its flows to the others, packet by packet in order, and ends. None
-takes its place until `weir scale` starts one there.
+A runtime that is drained gives its flows to the others and ends; packets of each flow stay in order.
+None takes its place until `weir scale` starts one there.
 
 Exit codes: 0 all have ended; 1 one died before, or not in time.
 

@@ -200,7 +200,8 @@ impl Watch {
             };
             let place = now.values().find(|place| place.place == before.place);
             let Some(place) = place else { continue };
-            if place.deaths > before.deaths {
+            // One that only was to start had no flows.
+            if place.deaths > before.deaths && before.state != "starting" {
                 return Err(Failure::outside(format!(
                     "runtime {id} died before it had ended; with replication its flows go on at \
                      their replicas"
