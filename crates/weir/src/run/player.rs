@@ -145,6 +145,12 @@ impl Player {
                         .map_err(|error| Failure::outside(error.to_string()))?;
                 }
             }
+            ScriptCommand::Remove { runtime } if cluster.is_bound(RuntimeId(*runtime)) => {
+                refused(
+                    "remove",
+                    &"it shares its thread with others, and can't end alone",
+                );
+            }
             ScriptCommand::Remove { runtime } => return Ok(cluster.remove(RuntimeId(*runtime))),
         }
         Ok(true)

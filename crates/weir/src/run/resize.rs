@@ -181,3 +181,80 @@ fn check(cluster: &Cluster, ids: &[RuntimeId]) -> Result<(), String> {
     }
     Ok(())
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::driver::ClusterBed;
+
+    /// Asks, and has what was begun go on until the cluster is as `is_so` says.
+    fn ask(
+        bed: &mut ClusterBed,
+        wanted: &Resize,
+        mut is_so: impl FnMut(&mut Cluster) -> bool,
+    ) -> Result<Resized, String> {
+        let mut leaving = Leaving::default();
+        let resized = leaving.begin(&mut bed.cluster, wanted)?;
+        bed.until("it is done", |cluster| {
+            leaving.attend(cluster);
+            leaving.0.is_empty() && is_so(cluster)
+        });
+        Ok(resized)
+    }
+
+    fn drain(ids: &[u32]) -> Resize {
+        Resize::Drain(ids.to_vec(), ScriptMode::Push)
+    }
+
+    fn ids(ids: &[u32]) -> Vec<RuntimeId> {
+        ids.iter().map(|id| RuntimeId(*id)).collect()
+    }
+
+    #[test]
+    fn a_place_is_used_again_after_those_that_had_no_runtime() {
+        let mut bed = ClusterBed::new(2, Vec::new());
+        let drained = ask(&mut bed, &drain(&[1]), |cluster| cluster.going() == 0).unwrap();
+        assert_eq!(drained.draining, [1]);
+        let scale = Resize::Scale(3, ScriptMode::Pull);
+        let scaled = ask(&mut bed, &scale, |cluster| cluster.running().len() == 3).unwrap();
+        assert_eq!(scaled.started, [3, 4]);
+        assert_eq!(bed.cluster.running(), ids(&[4, 2, 3]));
+        // Those of the last places go first.
+        let scale = Resize::Scale(1, ScriptMode::Push);
+        let scaled = ask(&mut bed, &scale, |cluster| cluster.going() == 0).unwrap();
+        assert_eq!(scaled.draining, [3, 2]);
+        assert_eq!(bed.cluster.running(), ids(&[4]));
+        bed.finish();
+    }
+
+    #[test]
+    fn runtimes_of_one_thread_are_not_parted() {
+        let mut bed = ClusterBed::new(3, vec![1, 1, 2, 3]);
+        for bound in [1, 2] {
+            let refused = ask(&mut bed, &drain(&[bound]), |_| true).unwrap_err();
+            assert!(refused.contains("shares its thread"), "{refused}");
+        }
+        ask(&mut bed, &drain(&[3]), |cluster| cluster.going() == 0).unwrap();
+        assert_eq!(bed.cluster.running(), ids(&[1, 2]));
+        bed.finish();
+    }
+
+    #[test]
+    fn one_that_is_to_come_is_given_up() {
+        let mut bed = ClusterBed::new(2, Vec::new());
+        bed.kill();
+        // The first successor starts at once, the next one after a pause.
+        bed.until("its successor runs", |cluster| cluster.running().len() == 2);
+        while bed.cluster.to_come().is_empty() {
+            bed.kill();
+        }
+        let next = bed.cluster.to_come();
+        assert!(!bed.cluster.runs(next[0]));
+        let given_up = ask(&mut bed, &drain(&[next[0].0]), |cluster| {
+            cluster.to_come().is_empty() && cluster.going() == 0
+        });
+        assert_eq!(given_up.unwrap().draining, [next[0].0]);
+        assert_eq!(bed.cluster.running().len(), 1);
+        bed.finish();
+    }
+}

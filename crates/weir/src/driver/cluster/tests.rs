@@ -172,7 +172,7 @@ impl Bed {
     }
 
     /// Ends the run, in which no frame may have been lost.
-    fn finish(mut self) -> ClusterEnd {
+    pub(crate) fn finish(mut self) -> ClusterEnd {
         self.until("quiet", Cluster::is_quiet);
         let (end, _) = self.cluster.finish().unwrap();
         assert_eq!((end.leaked, self.cluster.lost), (0, 0), "frames leaked");
