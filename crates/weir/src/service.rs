@@ -17,6 +17,7 @@ pub(crate) struct Service {
     interval: Option<Duration>,
     /// The last one.
     told: Instant,
+    is_stopping: bool,
 }
 
 impl Service {
@@ -25,6 +26,7 @@ impl Service {
         Service {
             interval: sd_notify::watchdog_enabled().map(|most| most / SIGNS),
             told: Instant::now(),
+            is_stopping: false,
         }
     }
 
@@ -47,9 +49,12 @@ impl Service {
         self.interval.unwrap_or(Duration::MAX)
     }
 
-    /// The end has begun.
-    pub(crate) fn stopping(&self) {
-        tell(&[NotifyState::Stopping]);
+    /// The end has begun, which is told once: from here on no sign of life is wanted.
+    pub(crate) fn stopping(&mut self) {
+        if !self.is_stopping {
+            (self.is_stopping, self.interval) = (true, None);
+            tell(&[NotifyState::Stopping]);
+        }
     }
 }
 

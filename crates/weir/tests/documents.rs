@@ -30,7 +30,8 @@ fn the_alarms_name_metrics_that_there_are() {
     assert_eq!(rings.len(), rules.matches("- alert:").count());
     for expr in rings {
         let named = metrics(expr);
-        assert!(!named.is_empty(), "{expr}");
+        // That of Prometheus itself says whether weir answers.
+        assert!(!named.is_empty() || expr.contains("up{"), "{expr}");
         for name in named {
             assert!(known.contains(name), "{expr}: there is no {name}");
         }

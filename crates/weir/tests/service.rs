@@ -137,31 +137,69 @@ fn in_repository(path: &str) -> PathBuf {
     root.join(path)
 }
 
+/// A unit, and where it is.
+fn unit(name: &str) -> String {
+    std::fs::read_to_string(in_repository("deploy/systemd").join(name)).unwrap()
+}
+
 /// systemd takes the units.
 #[test]
 fn the_units_are_right() {
-    if Command::new("systemd-analyze")
-        .arg("--version")
-        .output()
-        .is_err()
-    {
+    let analyze = Command::new("systemd-analyze").arg("--version").output();
+    if analyze.is_err() {
         let text = "SKIPPED: systemd-analyze is missing\n";
         let _ = std::io::Write::write_all(&mut std::io::stderr(), text.as_bytes());
         return;
     }
     for name in ["weir@.service", "weir-agent@.service"] {
         let folder = Folder::new();
-        let unit = std::fs::read_to_string(in_repository("deploy/systemd").join(name)).unwrap();
         // It looks for the program.
-        let unit = unit.replace("/usr/bin/weir", env!("CARGO_BIN_EXE_weir"));
-        let path = folder.write(&name.replace('@', "@edge"), unit);
+        let text = unit(name).replace("/usr/bin/weir", env!("CARGO_BIN_EXE_weir"));
+        let path = folder.write(&name.replace('@', "@edge"), text);
         let verify = ["verify", "--man=no", &path];
-        let done = Command::new("systemd-analyze")
-            .args(verify)
-            .output()
-            .unwrap();
+        let done = Command::new("systemd-analyze").args(verify).output();
+        let done = done.unwrap();
         let said = String::from_utf8_lossy(&done.stderr);
         let ours: Vec<&str> = said.lines().filter(|line| line.contains("weir")).collect();
         assert!(done.status.success() && ours.is_empty(), "{name}: {said}");
+    }
+}
+
+/// weir takes the words of the units, with those of their examples.
+#[test]
+fn the_units_start_weir() {
+    for (name, args, words) in [
+        ("weir@.service", "$WEIR_ARGS", "--in gen:packets=10M"),
+        (
+            "weir-agent@.service",
+            "$WEIR_AGENT_ARGS",
+            "--listen 127.0.0.1:0",
+        ),
+    ] {
+        let folder = Folder::new();
+        let manager = Manager::new(&folder);
+        let etc = folder.path("etc");
+        std::fs::create_dir(&etc).unwrap();
+        std::fs::copy(example("http.yaml"), format!("{etc}/edge.yaml")).unwrap();
+        let key = folder.write("etc/edge.key", "000102030405060708090a0b0c0d0e0f");
+        must("chmod", &["600", &key]);
+        let text = unit(name);
+        let starts: Vec<&str> = text
+            .lines()
+            .filter(|line| line.starts_with("Exec"))
+            .collect();
+        let start = starts
+            .iter()
+            .find_map(|line| line.strip_prefix("ExecStart=/usr/bin/weir "));
+        let start = start
+            .unwrap()
+            .replace("%i", "edge")
+            .replace("/etc/weir", &etc);
+        let start = start.replace(args, words);
+        let mut command = weir(start.split_whitespace());
+        let mut child = manager.start(command.env("XDG_RUNTIME_DIR", folder.path("")));
+        manager.expects_life();
+        child.kill().unwrap();
+        child.wait().unwrap();
     }
 }

@@ -10,7 +10,7 @@ use weir_api::v1;
 use crate::args::{Drain, Format, Resizing, Scale};
 use crate::exit::{Exit, Failure, Outcome};
 use crate::output;
-use crate::output::{counted, thousands};
+use crate::output::counted;
 
 use super::moves::mode_of;
 use super::{Client, NO_SWITCH, ask, failure};
@@ -208,8 +208,13 @@ impl Watch {
                 )));
             }
             if place.id == *id && place.state != "over" {
-                let units = counted(place.owns, "unit");
-                left.push(format!("runtime {id} has {units} left"));
+                left.push(match (place.owns, place.replicas) {
+                    (0, 0) => format!("runtime {id} has not ended"),
+                    (0, replicas) => {
+                        format!("runtime {id} has {} left", counted(replicas, "replica"))
+                    }
+                    (units, _) => format!("runtime {id} has {} left", counted(units, "unit")),
+                });
             }
         }
         for id in &self.starting {
@@ -273,14 +278,10 @@ impl Watch {
             });
         }
         for id in &self.draining {
-            let units = self.units(*id);
+            let units = counted(self.units(*id), "unit");
             lines.push(match is_done {
-                true => format!(
-                    "runtime {id} is over: the others have its {} (it had {} when it was asked)",
-                    if units == 1 { "unit" } else { "units" },
-                    thousands(units)
-                ),
-                false => format!("runtime {id} gives its {} away", counted(units, "unit")),
+                true => format!("runtime {id} is over: the others have its {units}"),
+                false => format!("runtime {id} gives its {units} away"),
             });
         }
         if self.unprotected > 0 {

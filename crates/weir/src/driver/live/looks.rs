@@ -174,7 +174,7 @@ impl Looks {
             // One that is gone does not need to know.
             let _ = starter.write_all(ENDED);
         }
-        if let Some(service) = &self.service {
+        if let Some(service) = &mut self.service {
             service.stopping();
         }
         self.release();
