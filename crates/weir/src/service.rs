@@ -1,6 +1,5 @@
-//! What this process tells the service manager that started it, by systemd's notification protocol
-//! (sd_notify(3)): that it is ready, that it is alive, that it ends. Without `NOTIFY_SOCKET` in the
-//! environment nothing is told.
+//! Messages to the service manager that started this process: ready, alive, stopping. The protocol is
+//! systemd's (sd_notify(3)); without `NOTIFY_SOCKET` in the environment nothing is sent.
 
 use std::time::{Duration, Instant};
 
@@ -35,11 +34,14 @@ impl Service {
         tell(&[NotifyState::Ready]);
     }
 
-    /// The thread that calls it goes on with its work.
-    pub(crate) fn alive(&mut self, now: Instant) {
-        let is_due = |interval| now.saturating_duration_since(self.told) >= interval;
-        if self.interval.is_some_and(is_due) {
-            self.told = now;
+    /// The thread that calls it goes on with its work. It may call in every round: without a
+    /// watchdog this reads no clock.
+    pub(crate) fn alive(&mut self) {
+        if self
+            .interval
+            .is_some_and(|interval| self.told.elapsed() >= interval)
+        {
+            self.told = Instant::now();
             tell(&[NotifyState::Watchdog]);
         }
     }

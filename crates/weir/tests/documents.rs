@@ -1,12 +1,10 @@
 //! Documents and files for other programs name what there is.
 
-use std::collections::BTreeSet;
-use std::path::{Path, PathBuf};
+mod support;
 
-fn in_repository(path: &str) -> PathBuf {
-    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
-    root.join(path)
-}
+use std::collections::BTreeSet;
+
+use support::root;
 
 /// Names of metrics in a text.
 fn metrics(text: &str) -> BTreeSet<&str> {
@@ -17,7 +15,7 @@ fn metrics(text: &str) -> BTreeSet<&str> {
 /// Alarms look at metrics that there are: one that was renamed never rings.
 #[test]
 fn the_alarms_name_metrics_that_there_are() {
-    let read = |path| std::fs::read_to_string(in_repository(path)).unwrap();
+    let read = |path| std::fs::read_to_string(root().join(path)).unwrap();
     let (rules, doc) = (
         read("deploy/prometheus/weir.rules.yml"),
         read("docs/metrics.md"),
@@ -41,10 +39,10 @@ fn the_alarms_name_metrics_that_there_are() {
 /// Each row of the table of failures has tests, and there are such tests.
 #[test]
 fn each_failure_has_its_test() {
-    let table = std::fs::read_to_string(in_repository("docs/failures.md")).unwrap();
+    let table = std::fs::read_to_string(root().join("docs/failures.md")).unwrap();
     let mut sources = String::new();
     for folder in ["crates/weir/tests", "crates/weir/tests/support"] {
-        for file in std::fs::read_dir(in_repository(folder)).unwrap() {
+        for file in std::fs::read_dir(root().join(folder)).unwrap() {
             let path = file.unwrap().path();
             if path.extension().is_some_and(|end| end == "rs") {
                 sources += &std::fs::read_to_string(path).unwrap();

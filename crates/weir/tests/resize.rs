@@ -7,9 +7,10 @@ mod long;
 mod process;
 mod support;
 
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use long::Long;
+use process::wait_for;
 use support::compare::Run;
 use support::{Ran, number, run};
 
@@ -24,12 +25,8 @@ fn ready(socket: &str) -> Option<Vec<String>> {
     Some(ready.map(|row| row["runtime"].to_string()).collect())
 }
 
-fn wait_until(what: &str, mut is_so: impl FnMut() -> bool) {
-    let end = Instant::now() + Duration::from_secs(60);
-    while !is_so() {
-        assert!(Instant::now() < end, "{what}");
-        std::thread::sleep(Duration::from_millis(10));
-    }
+fn both_run(socket: &str) {
+    wait_for("both runtimes", || ready(socket).filter(|up| up.len() == 2));
 }
 
 /// Scales out and in, and drains, until the run is over; gives what it left, and how often the
@@ -182,15 +179,13 @@ fn one_is_left_without_replicas_and_no_flow_notices() {
     let long = Long::start(CHAIN, "400k", &ways);
     let socket = long.socket();
     let ask = |words: &[&str]| run([words, &["--instance", &socket]].concat());
-    wait_until("both run", || {
-        ready(&socket).is_some_and(|up| up.len() == 2)
-    });
+    both_run(&socket);
     let drained = ask(&["drain", "2"]);
     assert_eq!(drained.code, 0, "{}", drained.err);
     assert!(drained.out.contains("without a replica"), "{}", drained.out);
     let scaled = ask(&["scale", "2"]);
     assert_eq!(scaled.code, 0, "{}", scaled.err);
-    wait_until("all are protected", || long.whole().is_some());
+    wait_for("units that are protected", || long.whole());
     compare(&plain, &long.ended(), "one is left");
 }
 
@@ -199,22 +194,21 @@ fn one_is_left_without_replicas_and_no_flow_notices() {
 fn a_drain_outlives_the_runtime_that_takes() {
     let mut long = Long::start("http.yaml", "1M", &["--runtimes", "2", "--processes"]);
     let socket = long.socket();
-    wait_until("both run", || {
-        ready(&socket).is_some_and(|up| up.len() == 2)
-    });
+    both_run(&socket);
     let asked = run(["get", "runtimes", &socket, "--output", "json"]).json();
     let first = asked[0]["process"].as_u64().unwrap() as u32;
     let how = ["--timeout", "0", "--instance", &socket];
     let drained = run([&["drain", "2"][..], &how].concat());
     assert_eq!(drained.code, 0, "{}", drained.err);
     process::signal(first, rustix::process::Signal::KILL);
-    wait_until("it is over", || {
+    wait_for("its end", || {
         let rows = run(["get", "runtimes", &socket, "--output", "json"]);
         assert!(
             long.child().try_wait().unwrap().is_none(),
             "the run is over"
         );
-        rows.code == 0 && rows.json()[1]["state"] == "over"
+        let is_over = rows.code == 0 && rows.json()[1]["state"] == "over";
+        is_over.then_some(())
     });
     let summary = long.ended().summary;
     let drops = summary["drops"].to_string();

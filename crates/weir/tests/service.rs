@@ -1,4 +1,4 @@
-//! What weir tells the service manager (systemd), and the units that it brings for it.
+//! Messages to the service manager (systemd), and the units of `deploy/systemd`.
 //!
 //! The part with interfaces needs root; it says SKIPPED without.
 
@@ -7,12 +7,12 @@ mod network;
 mod support;
 
 use std::os::unix::net::UnixDatagram;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
 use network::{Cable, Network, must};
-use support::{Folder, example, weir};
+use support::{Folder, example, root, weir};
 
 /// `WatchdogSec=`, in µs.
 const WATCHDOG: &str = "400000";
@@ -132,14 +132,9 @@ fn a_run_with_interfaces_tells_of_its_end_too() {
     }
 }
 
-fn in_repository(path: &str) -> PathBuf {
-    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
-    root.join(path)
-}
-
 /// A unit, and where it is.
 fn unit(name: &str) -> String {
-    std::fs::read_to_string(in_repository("deploy/systemd").join(name)).unwrap()
+    std::fs::read_to_string(root().join("deploy/systemd").join(name)).unwrap()
 }
 
 /// systemd takes the units.

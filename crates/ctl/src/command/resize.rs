@@ -21,5 +21,6 @@ pub struct Resized {
     pub draining: Vec<u32>,
 }
 
-/// What comes and goes, or why nothing does; `None` of a thread without a switch.
+/// The answer to a [`Resize`]: an error says why nothing changes. A thread without a switch answers
+/// `None`.
 pub type Resizing = Option<Result<Resized, String>>;

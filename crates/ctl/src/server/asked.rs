@@ -308,14 +308,7 @@ impl Asked {
     /// Has the switch move units: how many were asked to.
     pub(super) async fn move_units(&self, wanted: MoveUnits) -> Result<u32, Status> {
         let moving = self.all(PROMPT, |reply| Command::Move(wanted, reply));
-        let moving = moving.await?.into_iter().find_map(|(_, moving)| moving);
-        match moving {
-            None => Err(Status::unimplemented(
-                "this instance has no runtimes behind a switch: no flow can move",
-            )),
-            Some(Err(why)) => Err(Status::failed_precondition(why)),
-            Some(Ok(count)) => Ok(count),
-        }
+        of_switch(moving.await?, "no flow can move")
     }
 
     /// Starts or drains runtimes: which.
@@ -323,14 +316,7 @@ impl Asked {
         let resizing = self.all(PROMPT, |reply| Command::Resize(wanted.clone(), reply));
         let resizing = resizing.await;
         self.counted.forget();
-        let resizing = resizing?.into_iter().find_map(|(_, resized)| resized);
-        match resizing {
-            None => Err(Status::unimplemented(
-                "this instance has no runtimes behind a switch: none can come or go",
-            )),
-            Some(Err(why)) => Err(Status::failed_precondition(why)),
-            Some(Ok(resized)) => Ok(resized),
-        }
+        of_switch(resizing?, "none can come or go")
     }
 
     /// Does something with every engine: how many there are. The last thread, which
@@ -356,6 +342,16 @@ impl Asked {
             Ok(Ok(turn)) => Ok(turn),
             _ => Err(not_sent(NotSent::Full)),
         }
+    }
+}
+
+/// What the switch answered, among all threads; `so` is what can't be without a switch.
+fn of_switch<T>(answers: Vec<(u32, Option<Result<T, String>>)>, so: &str) -> Result<T, Status> {
+    match answers.into_iter().find_map(|(_, answer)| answer) {
+        None => Err(Status::unimplemented(format!(
+            "this instance has no runtimes behind a switch: {so}"
+        ))),
+        Some(answer) => answer.map_err(Status::failed_precondition),
     }
 }
 

@@ -271,20 +271,20 @@ fn runtimes(draft: &Draft, hosts: &[ComposedHost], report: &mut Report<'_>) {
     let Some((_, at)) = draft.hosts.first() else {
         return;
     };
-    match hosts.iter().map(|host| host.runtimes).sum() {
+    let all = hosts.iter().map(|host| host.runtimes).sum();
+    match all {
         0 => report.error_help(
             *at,
             "no host has a runtime",
             "say `runtimes: 1` of at least one host",
         ),
         1..=MOST_RUNTIMES => {}
-        all => report.error_help(
+        _ => report.error_help(
             *at,
             format!("that makes {all} runtimes: a cluster has at most {MOST_RUNTIMES}"),
             "give the hosts fewer",
         ),
     }
-    let all: u32 = hosts.iter().map(|host| host.runtimes).sum();
     if let Some((most, at)) = draft.most_runtimes
         && most < all
     {

@@ -15,7 +15,7 @@ use crate::output::counted;
 use super::moves::mode_of;
 use super::{Client, NO_SWITCH, ask, failure};
 
-/// Interval in which it is asked how far it is.
+/// Interval between questions to the instance.
 const LOOK: Duration = Duration::from_millis(50);
 
 pub(crate) fn drain(args: &Drain) -> Outcome {
@@ -37,17 +37,8 @@ pub(crate) fn drain(args: &Drain) -> Outcome {
         watch.failed = watch.wait(&mut client).await.err();
         Ok(watch)
     })?;
-    match how.output {
-        Format::Json => output::json(&json!({
-            "drained": seen.drained(),
-            "done": seen.is_done(),
-            "seconds": seen.seconds(),
-            "error": seen.error(),
-        }))?,
-        Format::Text if seen.failed.is_some() => {}
-        Format::Text => output::line(&seen.told())?,
-    }
-    seen.failed.map_or(Ok(Exit::Done), Err)
+    let text = seen.told();
+    answer(seen, how.output, json!({}), &text)
 }
 
 pub(crate) fn scale(args: &Scale) -> Outcome {
@@ -65,22 +56,29 @@ pub(crate) fn scale(args: &Scale) -> Outcome {
         watch.failed = watch.wait(&mut client).await.err();
         Ok(watch)
     })?;
-    let is_so = seen.starting.is_empty() && seen.draining.is_empty();
-    match how.output {
-        Format::Json => output::json(&json!({
-            "runtimes": args.runtimes,
-            "started": seen.starting,
-            "drained": seen.drained(),
-            "done": is_so || seen.is_done(),
-            "seconds": seen.seconds(),
-            "error": seen.error(),
-        }))?,
-        Format::Text if seen.failed.is_some() => {}
-        Format::Text if is_so => {
-            let runtimes = counted(args.runtimes, "runtime");
-            output::line(&format!("nothing changes: {runtimes} already"))?;
+    let text = match seen.is_nothing() {
+        true => format!(
+            "nothing changes: {} already",
+            counted(args.runtimes, "runtime")
+        ),
+        false => seen.told(),
+    };
+    let json = json!({ "runtimes": args.runtimes, "started": seen.starting });
+    answer(seen, how.output, json, &text)
+}
+
+/// Prints what has come and gone, in JSON behind what is in `json`; where it failed, in JSON alone.
+fn answer(seen: Watch, output: Format, mut json: Value, text: &str) -> Outcome {
+    match output {
+        Format::Json => {
+            json["drained"] = seen.drained();
+            json["done"] = seen.is_done().into();
+            json["seconds"] = seen.seconds().into();
+            json["error"] = seen.error().into();
+            output::json(&json)?;
         }
-        Format::Text => output::line(&seen.told())?,
+        Format::Text if seen.failed.is_some() => {}
+        Format::Text => output::line(text)?,
     }
     seen.failed.map_or(Ok(Exit::Done), Err)
 }
@@ -191,7 +189,7 @@ impl Watch {
         Ok(())
     }
 
-    /// What is still to be done.
+    /// The runtimes that have not come or gone yet, in words.
     fn left(&self, now: &Places) -> Result<Vec<String>, Failure> {
         let mut left = Vec::new();
         for id in &self.draining {
@@ -244,9 +242,14 @@ impl Watch {
         before.map_or(0, |was| was.deaths)
     }
 
-    /// True where all have come and gone, by what was seen.
+    /// True where no runtime comes or goes.
+    fn is_nothing(&self) -> bool {
+        self.starting.is_empty() && self.draining.is_empty()
+    }
+
+    /// True where all were seen to come and go.
     fn is_done(&self) -> bool {
-        self.is_waited_for() && self.failed.is_none()
+        self.is_nothing() || self.is_waited_for() && self.failed.is_none()
     }
 
     fn error(&self) -> Option<&str> {

@@ -3,7 +3,6 @@
 use std::ffi::OsString;
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::Path;
-use std::time::Instant;
 
 use weir_io::live::EndSignals;
 use weir_nf::host::Kind;
@@ -39,7 +38,7 @@ pub(crate) fn run(args: &Args, kinds: &[Kind]) -> Outcome {
     }
     loop {
         if let Some(service) = &mut service {
-            service.alive(Instant::now());
+            service.alive();
         }
         agent.step(|event| match event {
             AgentEvent::Started { runtime, switch } => {

@@ -257,7 +257,7 @@ impl<C: Executor> PortsNode<'_, '_, C> {
 
     fn round(&mut self) -> Result<Round, Failure> {
         self.line.input.look();
-        self.service.alive(Instant::now());
+        self.service.alive();
         let mut read = 0;
         match self.ended {
             None => read = self.read(),

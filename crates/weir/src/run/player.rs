@@ -100,7 +100,7 @@ impl Player {
             ScriptCommand::Add { .. } => None,
         };
         if let Some((what, runtime)) = needs
-            && cluster.has_died(RuntimeId(runtime))
+            && cluster.has_ended(RuntimeId(runtime))
         {
             refused(what, &format_args!("runtime {runtime} is over"));
             return Ok(true);

@@ -11,8 +11,8 @@ use crate::driver::Cluster;
 
 use super::player::move_mode;
 
-/// Interval in which it is looked at whether a runtime has as many units as before: the one that was
-/// to take them may have died.
+/// A runtime that drains and owns as many units as this long ago is drained again: the one that was to
+/// take them may have died.
 const STILL: Duration = Duration::from_millis(500);
 
 /// The runtimes that are to end as soon as they have given their units away.
@@ -145,7 +145,7 @@ impl Leaver {
     }
 }
 
-/// Whether these can be drained, all together.
+/// Refuses runtimes that can't be drained together.
 fn check(cluster: &Cluster, ids: &[RuntimeId]) -> Result<(), String> {
     let (running, to_come) = (cluster.running(), cluster.to_come());
     for id in ids {

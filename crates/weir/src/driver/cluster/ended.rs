@@ -2,7 +2,6 @@
 //! all of it is bounded: counts are summed up, and of the oldest deaths only the number is kept.
 
 use std::collections::VecDeque;
-use std::time::Duration;
 
 use weir_protocol::RuntimeId;
 use weir_runtime::{Lie, Report, add_named};
@@ -66,15 +65,7 @@ impl Ended {
     /// Has a line for a runtime that died, also where it has told nothing yet.
     pub(super) fn note_dead(&mut self, id: RuntimeId) {
         if self.dead.iter().rev().all(|end| end.id != id) {
-            let end = RuntimeEnd {
-                id,
-                packets: 0,
-                units: 0,
-                busy: Duration::ZERO,
-                held_most: 0,
-                died: true,
-            };
-            push(&mut self.dead, end);
+            self.push(RuntimeDone::of(id, Vec::new()).of_dead());
         }
     }
 
@@ -149,6 +140,8 @@ impl Deaths {
 
 #[cfg(test)]
 mod tests {
+    use std::time::Duration;
+
     use super::*;
 
     fn done(id: u32, died: bool) -> RuntimeDone {

@@ -73,7 +73,7 @@ impl Cluster {
     /// There are as many as there may be, or no thread can be started.
     pub fn add(&mut self) -> Result<RuntimeId, ExecError> {
         let most = self.members.len();
-        let id = self.free().next();
+        let id = self.free().first().copied();
         let id = id.ok_or_else(|| ExecError(format!("there may be {most} runtimes")))?;
         self.place(id)?;
         self.start_placed()?;
@@ -81,7 +81,7 @@ impl Cluster {
     }
 
     /// Ids of the runtimes that may be started, those of places that had none first.
-    fn free(&self) -> impl Iterator<Item = RuntimeId> {
+    fn free(&self) -> Vec<RuntimeId> {
         let most = self.members.len();
         let members = (0..).zip(&self.members);
         // Runtimes of one thread start and end together.
@@ -90,12 +90,12 @@ impl Cluster {
             .filter_map(|(_, its)| Some((its.state != State::Absent, its.free_for(most)?)))
             .collect();
         free.sort_by_key(|(again, _)| *again);
-        free.into_iter().map(|(_, id)| id)
+        free.into_iter().map(|(_, id)| id).collect()
     }
 
     /// Runtimes that may be started now.
     pub(crate) fn free_places(&self) -> usize {
-        self.free().count()
+        self.free().len()
     }
 
     /// True where the thread of a place has a runtime of another one, too.
@@ -120,16 +120,11 @@ impl Cluster {
     /// Has a runtime not start that was to: true where it was.
     pub(crate) fn give_up(&mut self, runtime: RuntimeId) -> bool {
         let places = self.members.len();
-        let is_it =
-            |member: &&mut Member| member.is_to_come() && member.shown_id(places) == runtime;
-        let Some(id) = self
-            .members
-            .iter_mut()
-            .find(is_it)
-            .map(|member| member.ends.id)
-        else {
+        let mut coming = self.members.iter().filter(|member| member.is_to_come());
+        let Some(member) = coming.find(|member| member.shown_id(places) == runtime) else {
             return false;
         };
+        let id = member.ends.id;
         self.stop(id, FINISH_PATIENCE);
         true
     }
@@ -158,8 +153,9 @@ impl Cluster {
         self.members.len()
     }
 
-    /// Stops a runtime that drains and owns nothing, but has replicas that no other runtime can
-    /// take: their units go on without. False: this is not so.
+    /// Stops a runtime that drains and owns no unit, but has replicas that no other runtime can take:
+    /// their units go on without a replica. Gives false, and does nothing, where it owns some, or
+    /// another runtime can take them.
     pub(crate) fn dismiss(&mut self, runtime: RuntimeId) -> bool {
         let place = place_of(runtime, self.members.len());
         let owns_none = self.units_of(runtime) == 0;
@@ -213,15 +209,7 @@ impl Cluster {
         members.any(|member| member.ends.id == runtime && member.state == State::Runs)
     }
 
-    /// True where `runtime` has died, or is over: it never runs again. A successor has another
-    /// id.
-    pub fn has_died(&self, runtime: RuntimeId) -> bool {
-        let place = place_of(runtime, self.members.len());
-        let member = self.members.get(place);
-        member.is_some_and(|member| member.is_dead(runtime))
-    }
-
-    /// True where `runtime` has run, and is over.
+    /// True where `runtime` has run, and is over: it never runs again. A successor has another id.
     pub(crate) fn has_ended(&self, runtime: RuntimeId) -> bool {
         let place = place_of(runtime, self.members.len());
         let member = self.members.get(place);

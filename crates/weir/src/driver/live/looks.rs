@@ -136,7 +136,7 @@ impl Looks {
             return Ok(true);
         }
         if let Some(service) = &mut self.service {
-            service.alive(now);
+            service.alive();
         }
         if now - self.looked >= LOOK {
             self.looked = now;

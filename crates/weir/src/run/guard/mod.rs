@@ -246,7 +246,7 @@ impl Guard {
             Some(_) => most.min(bypass::LOOK),
             None => most.min(self.service.longest()),
         };
-        self.service.alive(Instant::now());
+        self.service.alive();
         self.waiter
             .sleep(&fds, most)
             .map_err(|error| Failure::outside(format!("can't wait: {error}")))
