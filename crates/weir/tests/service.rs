@@ -91,7 +91,7 @@ fn a_cluster_tells_once() {
     let manager = Manager::new(&folder);
     let text = format!(
         "composition: told\nchain: {}\nhosts: [{{name: alpha, runtimes: 1}}, \
-         {{name: beta, runtimes: 1}}]\nswitch: alpha\nports: {{in: \"gen:packets=10M\"}}\n",
+         {{name: beta, runtimes: 1}}]\nswitch: alpha\nports: {{in: \"gen:packets=100G\"}}\n",
         example("http.yaml")
     );
     let file = folder.write("cluster.yaml", text);
@@ -164,7 +164,7 @@ fn the_units_are_right() {
 #[test]
 fn the_units_start_weir() {
     for (name, args, words) in [
-        ("weir@.service", "$WEIR_ARGS", "--in gen:packets=10M"),
+        ("weir@.service", "$WEIR_ARGS", "--in gen:packets=100G"),
         (
             "weir-agent@.service",
             "$WEIR_AGENT_ARGS",
