@@ -6,7 +6,7 @@
 //! - [`observe`]: traces and taps, from the engines' rings to messages.
 //! - [`server`]: the gRPC service and the metrics of one instance. A driver gives it a
 //!   [`server::Offer`]: facts of the run, and the senders of its command channels.
-//! - [`hosts`]: the hosts that a run looks after.
+//! - [`hosts`]: the hosts that a run looks after; [`events`]: what happens to them and to runtimes.
 //! - [`client`]: the instances of this user, and a connection to one.
 //!
 //! `server` and `client` are behind the feature `service`. Arguments of commands are
@@ -18,6 +18,7 @@
 pub mod client;
 pub mod command;
 pub mod counters;
+pub mod events;
 pub mod hosts;
 pub mod observe;
 #[cfg(feature = "service")]

@@ -81,6 +81,8 @@ pub fn main_with_args(
         #[cfg(feature = "control")]
         Command::Move(what) => ask::move_units(&what),
         #[cfg(feature = "control")]
+        Command::Events(events) => ask::events(&events),
+        #[cfg(feature = "control")]
         Command::Drain(what) => ask::drain(&what),
         #[cfg(feature = "control")]
         Command::Scale(what) => ask::scale(&what),

@@ -17,6 +17,7 @@ use crate::command::{
     Command, CommandSender, Counted, Ended, FlowParts, FlowQuery, FlowSeen, FlowsFound, FlowsQuery,
     LayerReport, MoveUnits, Reply, Resize, Resized, StatesSeen, ThreadCounts, around, in_order,
 };
+use crate::events::Events;
 use crate::hosts::Hosts;
 use crate::observe::{Arm, Places, Unseen};
 
@@ -97,6 +98,8 @@ pub(super) struct Asked {
     pub(super) unseen: Vec<Unseen>,
     /// Hosts that the run looks after.
     pub(super) hosts: Hosts,
+    /// What happens to them and to runtimes.
+    pub(super) events: Events,
 }
 
 /// The counts of all threads together.
@@ -175,6 +178,7 @@ impl Asked {
             places,
             unseen: offer.unseen,
             hosts: offer.hosts,
+            events: offer.events,
         }
     }
 

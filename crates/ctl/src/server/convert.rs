@@ -1,6 +1,7 @@
 //! From the engine's types to messages.
 
 use std::net::IpAddr;
+use std::time::UNIX_EPOCH;
 
 use weir_api::v1;
 use weir_io::port::PortCounters;
@@ -11,6 +12,7 @@ use weir_telemetry::{Counters as _, Label};
 use crate::command::{FlowSeen, LayerReport, RuntimePlaceCounts, Site, StatesSeen, ThreadCounts};
 use crate::counters::Carries as _;
 use crate::drops::DriverDrop;
+use crate::events::{About, Event};
 use crate::hosts::HostState;
 
 use super::asked::{Asked, Counts};
@@ -158,6 +160,32 @@ pub(super) fn hosts(asked: &Asked, counts: &Counts) -> Vec<v1::Host> {
         name: host.name,
     };
     known.into_iter().map(host).collect()
+}
+
+/// An event, with the name of its host.
+pub(super) fn event(asked: &Asked, event: Event) -> v1::Event {
+    let Event {
+        number,
+        at,
+        about,
+        what,
+    } = event;
+    let (runtime, host) = match about {
+        About::Runtime(id, site) => (id, host(&asked.hosts.list(), site)),
+        About::Host(name) => (0, name),
+        About::Cluster => (0, String::new()),
+    };
+    let at = at.duration_since(UNIX_EPOCH);
+    v1::Event {
+        number,
+        unix_ns: at.map_or(0, |at| at.as_nanos() as u64),
+        kind: what.kind().to_owned(),
+        runtime,
+        host,
+        units: what.units(),
+        took_ns: what.took().map(|took| took.as_nanos() as u64),
+        message: what.to_string(),
+    }
 }
 
 /// Counts of a router or a tap; `None` for a bump.

@@ -7,6 +7,7 @@ use weir_api::v1;
 use weir_graph::ChainFile;
 
 use crate::command::CommandSender;
+use crate::events::Events;
 use crate::hosts::Hosts;
 use crate::observe::Unseen;
 
@@ -29,6 +30,8 @@ pub struct Offer<'a> {
     pub outputs: Vec<v1::PortInfo>,
     /// Hosts that the run looks after; none where it does not.
     pub hosts: Hosts,
+    /// What happens to hosts and runtimes.
+    pub events: Events,
     /// Command channels of the threads: those of places of runtimes first, that of the ports
     /// last.
     pub senders: Vec<CommandSender>,

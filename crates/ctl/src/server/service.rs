@@ -29,6 +29,10 @@ const CALLS: usize = 16;
 /// Most flows of a list, and how many where nothing is said.
 const MOST_FLOWS: u32 = 10_000;
 const FLOWS: u32 = 100;
+/// Events that are taken at a time.
+const EVENTS: usize = 64;
+/// Interval in which it is looked for new ones.
+const LOOK: Duration = Duration::from_millis(100);
 
 struct Service {
     asked: Arc<Asked>,
@@ -329,6 +333,42 @@ impl Instance for Service {
         let counts = self.asked.counts().await?;
         let hosts = convert::hosts(&self.asked, &counts);
         Ok(Response::new(v1::ListHostsResponse { hosts }))
+    }
+
+    type WatchEventsStream = ReceiverStream<Result<v1::Event, Status>>;
+
+    async fn watch_events(
+        &self,
+        request: Request<v1::WatchEventsRequest>,
+    ) -> Result<Response<Self::WatchEventsStream>, Status> {
+        let v1::WatchEventsRequest { follow, after } = request.into_inner();
+        let (sender, receiver) = mpsc::channel(1);
+        let asked = self.asked.clone();
+        tokio::spawn(async move {
+            let mut last = after;
+            loop {
+                let events = asked.events.after(last, EVENTS);
+                let all = events.len() < EVENTS;
+                for event in events {
+                    last = event.number;
+                    let event = convert::event(&asked, event);
+                    if sender.send(Ok(event)).await.is_err() {
+                        return;
+                    }
+                }
+                if !all {
+                    continue;
+                }
+                if !follow {
+                    return;
+                }
+                tokio::select! {
+                    () = tokio::time::sleep(LOOK) => {}
+                    () = sender.closed() => return,
+                }
+            }
+        });
+        Ok(Response::new(ReceiverStream::new(receiver)))
     }
 
     type TraceStream = TraceStream;

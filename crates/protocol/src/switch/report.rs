@@ -118,7 +118,7 @@ impl Switch {
                 durations: self.hand_overs.clone(),
                 failed: count(SwitchCount::MoveFailed),
                 resumed: count(SwitchCount::ResumedAtOwner) + count(SwitchCount::ResumedAtReplica),
-                units_lost: count(SwitchCount::UnitLost),
+                units_lost: self.units_lost(),
                 kept_most: kept_most as u64,
                 parked_most: parked_most as u64,
                 repeated: count(SwitchCount::Repeated),
@@ -160,6 +160,19 @@ impl Switch {
         u64::from(self.pendings.unsettled)
             + u64::from(self.moves.preparing)
             + self.moves.queued() as u64
+    }
+
+    /// True where every unit has its owner, and its replica if it is to have one: nothing is left to do
+    /// for a runtime that has died, left or come.
+    pub fn is_settled(&self) -> bool {
+        let replicates = self.settings.replication != Replication::None;
+        let alone = replicates && self.runtimes.without_replica > 0;
+        !alone && !self.sweep.is_unfinished() && self.pendings.unsettled == 0
+    }
+
+    /// Units lost with runtimes that died.
+    pub fn units_lost(&self) -> u64 {
+        self.counts.get(SwitchCount::UnitLost)
     }
 
     /// Packets of this time have come. Ticks are of this time or of the time

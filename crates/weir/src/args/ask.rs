@@ -151,6 +151,31 @@ pub(crate) struct Get {
 
 #[derive(Debug, ClapArgs)]
 #[command(after_help = "\
+Runtimes that start, are ready, drain, end or die; units that are moved; agents of hosts; and, after a
+death, when every unit had its owner and replica again. docs/hosts.md lists the kinds. The newest 1,000
+are kept. What functions say of flows is in the file of `--events`.
+
+Examples:
+  weir events
+  weir events edge --follow --output json | jq 'select(.kind == \"runtime_died\")'")]
+pub(crate) struct Events {
+    /// The instance: its name, or the path of its control socket; the one that
+    /// runs without it
+    #[arg(value_name = "NAME")]
+    pub(crate) instance: Option<String>,
+    /// Goes on with those to come, until it is stopped
+    #[arg(long, short)]
+    pub(crate) follow: bool,
+    /// Only those with a greater number
+    #[arg(long, value_name = "NUMBER", default_value_t = 0)]
+    pub(crate) after: u64,
+    /// How they are printed; as JSON each has a line
+    #[arg(long, value_enum, default_value_t)]
+    pub(crate) output: Format,
+}
+
+#[derive(Debug, ClapArgs)]
+#[command(after_help = "\
 `weir get runtimes` shows the numbers of runtimes, and `weir get moves` what is under way.
 
 Examples:

@@ -26,8 +26,8 @@ use crate::driver::live::Speed;
 pub(crate) use ask::Top;
 #[cfg(feature = "control")]
 pub(crate) use ask::{
-    Drain, Drops, EndFlows, Flows, FlowsCommand, Get, GetWhat, List, Move, MoveBy, Resizing, Scale,
-    ShowFlow, SortFlows, Stats,
+    Drain, Drops, EndFlows, Events, Flows, FlowsCommand, Get, GetWhat, List, Move, MoveBy,
+    Resizing, Scale, ShowFlow, SortFlows, Stats,
 };
 #[cfg(feature = "simulator")]
 pub(crate) use sim::Sim;
@@ -71,6 +71,9 @@ pub(crate) enum Command {
     /// Runtimes, hosts, replicas or moves of a running cluster
     Get(Get),
     #[cfg(feature = "control")]
+    /// What has happened to runtimes and hosts of a running cluster
+    Events(Events),
+    #[cfg(feature = "control")]
     /// Move units from one runtime of a running cluster to another
     Move(Move),
     #[cfg(feature = "control")]
@@ -106,7 +109,7 @@ pub(crate) enum Command {
     /// Run the protocol as a cluster under virtual time and check its invariants
     Sim(Sim),
     #[cfg(not(feature = "control"))]
-    #[command(name = "stats", aliases = ["top", "flows", "drops", "list", "get", "move", "drain", "scale"], hide = true)]
+    #[command(name = "stats", aliases = ["top", "flows", "drops", "list", "get", "events", "move", "drain", "scale"], hide = true)]
     WithoutControl(Absent),
     #[cfg(not(feature = "simulator"))]
     #[command(name = "sim", hide = true)]
@@ -269,6 +272,9 @@ pub(crate) struct Run {
     /// Hosts that `weir up` has started for this run, and their key
     #[arg(skip)]
     pub(crate) raised: Option<Raised>,
+    /// What happens to its runtimes and hosts
+    #[arg(skip)]
+    pub(crate) happened: weir_ctl::events::Events,
     /// With interfaces: run in spite of what `weir doctor` calls a problem
     #[arg(long)]
     pub(crate) force: bool,

@@ -1,6 +1,7 @@
 //! Commands that ask an instance that runs, over its control socket.
 
 mod drops;
+mod events;
 mod flows;
 mod get;
 mod list;
@@ -21,6 +22,7 @@ pub(crate) use weir_ctl::client::Client;
 use crate::exit::Failure;
 
 pub(crate) use drops::drops;
+pub(crate) use events::events;
 pub(crate) use flows::flows;
 pub(crate) use get::get;
 pub(crate) use list::list;

@@ -172,6 +172,7 @@ fn settings(
         engine,
         memory,
         wakeful: args.never_sleeps(),
+        happened: args.happened.clone(),
         ..ClusterSettings::default()
     }
 }

@@ -68,6 +68,7 @@ pub(super) fn open_control(
             .as_ref()
             .map(|raised| raised.hosts.clone())
             .unwrap_or_default(),
+        events: args.happened.clone(),
         inputs: of(&ports.inputs),
         outputs: of(&ports.outputs),
         senders,

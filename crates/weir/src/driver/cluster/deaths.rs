@@ -3,8 +3,10 @@
 use std::time::{Duration, Instant};
 
 use weir_ctl::command::{RuntimePlaceCounts, Site as PlaceSite};
+use weir_ctl::events::What;
 use weir_exec::ExecError;
 use weir_packet::Time;
+use weir_protocol::RuntimeId;
 use weir_protocol::in_process::{BURST, FRAMES_ON_THE_WAY};
 use weir_protocol::switch::Share;
 
@@ -65,6 +67,7 @@ impl Cluster {
             member.failed_over = true;
             // Ports take no packets in while some wait for room.
             member.give_back_waiting(&mut self.pool);
+            self.await_recovery();
             self.hear_out(place, now);
             self.suspect(place, now);
         }
@@ -84,8 +87,9 @@ impl Cluster {
         let Some(member) = self.internal.expect(self.members.get_mut(place), NO_MEMBER) else {
             return Ok(());
         };
+        let was_known = member.failed_over;
         let before = member.enter(State::Gone);
-        let id = member.ends.id.0;
+        let RuntimeId(id) = member.ends.id;
         // All that it has said counts, so that is heard before its ends of the edges are
         // cleared, whichever way it went.
         self.hear_out(place, now);
@@ -93,6 +97,7 @@ impl Cluster {
             (Ok(end), State::Leaves) => {
                 self.take_back(place);
                 self.ends.push(end);
+                self.tell(RuntimeId(id), What::RuntimeEnded);
                 return Ok(());
             }
             (Err(why), State::Leaves) => {
@@ -107,6 +112,9 @@ impl Cluster {
             (Ok(_), _) => ExecError(format!("runtime {id} stopped by itself")),
             (Err(why), _) => why,
         };
+        if !was_known {
+            self.await_recovery();
+        }
         self.fail_over(place, now);
         if !self.begun && before == State::Starts {
             return Err(why);
@@ -219,7 +227,7 @@ impl Cluster {
         places.collect()
     }
 
-    fn site_of(&self, place: usize, member: &Member) -> PlaceSite {
+    pub(super) fn site_of(&self, place: usize, member: &Member) -> PlaceSite {
         let remote = self.settings.remote.as_ref();
         match (&member.site, remote.and_then(|all| all.agent_of(place))) {
             (Site::Process(_), _) => PlaceSite::Process,
@@ -267,6 +275,9 @@ impl Cluster {
         }
         let death = format!("{}; {next}", why.0);
         say(format_args!("warning: {death}"));
+        if let Some(member) = self.members.get(place) {
+            self.tell(member.ends.id, What::RuntimeDied(death.clone()));
+        }
         self.deaths.push(death);
     }
 

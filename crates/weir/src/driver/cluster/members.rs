@@ -3,6 +3,7 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use weir_ctl::events::What;
 use weir_exec::ExecError;
 use weir_exec::frames::{LARGE_SHARE, SHARE};
 use weir_packet::Time;
@@ -44,9 +45,11 @@ impl Cluster {
             member.ends.id = id;
             member.enter(State::Starts);
             member.late_at = Some(Instant::now() + START_PATIENCE);
-            return Ok(());
+        } else {
+            self.place_on_thread(id, place)?;
         }
-        self.place_on_thread(id, place)
+        self.tell(id, What::RuntimeStarts);
+        Ok(())
     }
 
     /// Places of units, by chain.
@@ -195,6 +198,7 @@ impl Cluster {
         let Some(member) = self.internal.expect(self.members.get_mut(place), NO_MEMBER) else {
             return;
         };
+        let after = member.entered.elapsed();
         member.enter(State::Runs);
         member.since = Some(Instant::now());
         member.late_at = None;
@@ -211,6 +215,7 @@ impl Cluster {
             self.send(chain, now);
         }
         self.tell_who_runs();
+        self.tell(id, What::RuntimeReady(after));
     }
 
     pub(super) fn tell_who_runs(&mut self) {

@@ -11,10 +11,12 @@ mod moves;
 mod node;
 mod places;
 mod process;
+mod recovery;
 mod settings;
 mod start;
 #[cfg(test)]
 pub(crate) mod tests;
+mod told;
 
 use std::os::fd::BorrowedFd;
 use std::sync::Arc;
@@ -33,6 +35,7 @@ use member::{Member, NO_MEMBER, Site};
 use node::ClusterNode;
 pub(super) use process::HELLO;
 pub use process::RuntimeProcess;
+use recovery::Recovery;
 pub use settings::{ClusterSettings, RuntimeProcesses};
 
 use super::clock::Clock;
@@ -71,6 +74,7 @@ pub struct Cluster {
     ends: Ended,
     /// Why runtimes have died while the run went on, and which took their places.
     deaths: Deaths,
+    recovery: Option<Recovery>,
     /// Frames that were lost with them: 0 unless there is a bug.
     lost: u64,
     wakers: Wakers,
@@ -268,6 +272,7 @@ impl Cluster {
             self.join_ended(now, looks)?;
             self.start_successors()?;
             self.kill_late();
+            self.look_for_recovery();
             worked |= self.last_events(events);
         }
         Ok(worked)

@@ -1,5 +1,6 @@
 //! Moves of flows between runtimes, and runtimes that come and go.
 
+use weir_ctl::events::What;
 use weir_exec::ExecError;
 use weir_protocol::message::{MoveMode, Selection};
 use weir_protocol::switch::MoveError;
@@ -42,6 +43,13 @@ impl Cluster {
             };
             self.send(number, now);
         }
+        if let Ok(units @ 1..) = moved {
+            let what = What::UnitsMove {
+                to: to.0,
+                units: units.into(),
+            };
+            self.tell(from, what);
+        }
         moved
     }
 
@@ -51,15 +59,18 @@ impl Cluster {
     ///
     /// There is no such runtime, or none to take its units.
     pub fn drain(&mut self, runtime: RuntimeId, mode: MoveMode) -> Result<(), MoveError> {
-        let now = self.clock.now();
+        let (now, units) = (self.clock.now(), self.units_of(runtime));
         for chain in 0..self.chains.len() {
             if let Some(at) = self.internal.expect(self.chains.get_mut(chain), NO_CHAIN) {
                 at.switch.drain(now, runtime, mode)?;
             }
             self.send(chain, now);
         }
-        if let Some(member) = self.member(runtime) {
-            member.enter(State::Drains);
+        let before = self.member(runtime);
+        let before = before.map(|member| member.enter(State::Drains));
+        // One that drains already is asked again where its units do not go.
+        if before.is_some_and(|before| before != State::Drains) {
+            self.tell(runtime, What::RuntimeDrains { units });
         }
         self.tell_who_runs();
         Ok(())

@@ -1,5 +1,6 @@
 //! Settings of a cluster.
 
+use weir_ctl::events::Events;
 use weir_packet::MemoryLayout;
 use weir_protocol::in_process::Keeping;
 use weir_protocol::settings::{Dispatch, Replication};
@@ -37,6 +38,8 @@ pub struct ClusterSettings {
     pub processes: Option<RuntimeProcesses>,
     /// Runtimes on other hosts.
     pub remote: Option<RemoteHosts>,
+    /// What happens to runtimes is noted here.
+    pub happened: Events,
 }
 
 impl ClusterSettings {
@@ -82,6 +85,7 @@ impl Default for ClusterSettings {
             wakeful: false,
             processes: None,
             remote: None,
+            happened: Events::default(),
         }
     }
 }

@@ -75,6 +75,7 @@ impl Cluster {
             gate: GateCounts::default(),
             ends: Ended::default(),
             deaths: Deaths::default(),
+            recovery: None,
             lost: 0,
             park: parker(&wakers, 0, &settings),
             team: Team::new(&wakers),

@@ -225,21 +225,19 @@ impl LinkNode {
 
     /// Why the runtime counts as dead.
     fn death(&self) -> Option<String> {
-        let (id, agent) = (self.id.0, self.agent);
+        let agent = self.agent;
         if self.socket.refused() >= REFUSED {
-            return Some(format!(
-                "runtime {id} on {agent} has died: its host says that it is gone"
-            ));
+            return Some(format!("its host, {agent}, says that it is gone"));
         }
         if self.link.is_silent() {
             return Some(format!(
-                "runtime {id} on {agent} is silent, or does not hear this host"
+                "it is silent on {agent}, or does not hear this host"
             ));
         }
         let late = self
             .finishing
             .is_some_and(|since| since.elapsed() > PATIENCE);
-        late.then(|| format!("runtime {id} on {agent} does not finish"))
+        late.then(|| format!("it does not finish on {agent}"))
     }
 }
 

@@ -13,6 +13,7 @@ use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
+use weir_ctl::events::{About, Events, What};
 use weir_ctl::hosts::Hosts;
 use weir_exec::{Forget, RestartPolicy, Restarts, started_aside};
 use weir_graph::{MOST_RUNTIMES, Override};
@@ -68,12 +69,12 @@ impl Agents {
     /// # Errors
     ///
     /// One can't be started, or ends: why.
-    pub(super) fn start(plan: Plan, hosts: Hosts) -> Result<Agents, Failure> {
+    pub(super) fn start(plan: Plan, hosts: Hosts, happened: Events) -> Result<Agents, Failure> {
         let (stop, stopped) = channel();
         let (ready, all_ready) = channel();
         let thread = std::thread::Builder::new()
             .name("agents".to_owned())
-            .spawn(move || Watch::new(plan, hosts).run(&ready, &stopped))
+            .spawn(move || Watch::new(plan, hosts, happened).run(&ready, &stopped))
             .map_err(|error| Failure::outside(format!("can't start a thread: {error}")))?;
         let agents = Agents {
             stop: Some(stop),
@@ -124,11 +125,12 @@ struct Agent {
 struct Watch {
     plan: Plan,
     hosts: Hosts,
+    happened: Events,
     agents: Vec<Agent>,
 }
 
 impl Watch {
-    fn new(plan: Plan, hosts: Hosts) -> Watch {
+    fn new(plan: Plan, hosts: Hosts, happened: Events) -> Watch {
         let list = hosts.list().into_iter().enumerate();
         let agents = list.filter(|(_, host)| host.process == 0);
         let agents = agents.map(|(place, host)| Agent {
@@ -147,6 +149,7 @@ impl Watch {
             agents: agents.collect(),
             plan,
             hosts,
+            happened,
         }
     }
 
@@ -206,6 +209,8 @@ impl Watch {
                 hosts.change(agent.place, |host| {
                     (host.agent, host.state) = (Some(at), "ready");
                 });
+                let about = About::Host(name.clone());
+                self.happened.note(about, What::HostReady);
             }
             Some(Said::Over(why)) => return Err(format!("host {name}: {why}")),
             None => {}
@@ -244,7 +249,10 @@ impl Watch {
             (host.process, host.state) = (0, "starting");
             host.deaths += 1;
         });
-        say(format_args!("warning: {why}; another takes its place"));
+        let about = About::Host(agent.name.clone());
+        let why = format!("{why}; another takes its place");
+        say(format_args!("warning: {why}"));
+        self.happened.note(about, What::HostDied(why));
     }
 
     /// Ends all agents.

@@ -39,7 +39,7 @@ pub(crate) fn run(args: &Up, kinds: &[Kind]) -> Outcome {
         quiet: args.quiet,
     };
     // Dropped at the end of this function, whichever it is: no agent outlives it.
-    let agents = Agents::start(plan, hosts.clone())?;
+    let agents = Agents::start(plan, hosts.clone(), composed.run.happened.clone())?;
     let run = Run {
         hosts: places(&composed, &hosts),
         raised: Some(Raised { key, hosts }),
