@@ -4,15 +4,15 @@ pub struct WatchEventsRequest {
     /// Also those to come.
     #[prost(bool, tag = "1")]
     pub follow: bool,
-    /// Only those with a greater number.
+    /// Only those with a greater number, which may not be above the newest of this run: OUT_OF_RANGE.
     #[prost(uint64, tag = "2")]
     pub after: u64,
 }
 /// Something that has happened to a runtime, a host or the cluster.
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
 pub struct Event {
-    /// The first event of a run has 1, and each has the next one. An instance keeps the newest
-    /// 1,000: where a number is left out, events are forgotten.
+    /// The first event of a run has 1, and each has the next one. They are of one run of the instance. It keeps
+    /// the newest 1,000: where a number is left out, events are forgotten.
     #[prost(uint64, tag = "1")]
     pub number: u64,
     /// When it was noted, by the instance's clock.
@@ -32,12 +32,17 @@ pub struct Event {
     /// (`recovered`).
     #[prost(uint64, optional, tag = "6")]
     pub units: ::core::option::Option<u64>,
-    /// Since the runtime's start (`runtime_ready`), or since the first death (`recovered`).
+    /// Since the runtime's start (`runtime_ready`), or since the first death was noticed
+    /// (`recovered`, which is noted when the dead processes have ended).
     #[prost(uint64, optional, tag = "7")]
     pub took_ns: ::core::option::Option<u64>,
     /// For people.
     #[prost(string, tag = "8")]
     pub message: ::prost::alloc::string::String,
+    /// The runtime that takes the place of a dead one (`runtime_died`), or that gets units
+    /// (`units_move`).
+    #[prost(uint32, optional, tag = "9")]
+    pub other: ::core::option::Option<u32>,
 }
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
 pub struct ListFlowsRequest {
@@ -1492,7 +1497,7 @@ pub mod instance_client {
             self.inner.unary(req, path, codec).await
         }
         /// What has happened to runtimes and hosts, the oldest first; with `follow` also what happens
-        /// from then on, until the client goes.
+        /// from then on, until the client goes or the instance ends. UNIMPLEMENTED where there is no switch.
         pub async fn watch_events(
             &mut self,
             request: impl tonic::IntoRequest<super::WatchEventsRequest>,
@@ -1679,7 +1684,7 @@ pub mod instance_server {
             + std::marker::Send
             + 'static;
         /// What has happened to runtimes and hosts, the oldest first; with `follow` also what happens
-        /// from then on, until the client goes.
+        /// from then on, until the client goes or the instance ends. UNIMPLEMENTED where there is no switch.
         async fn watch_events(
             &self,
             request: tonic::Request<super::WatchEventsRequest>,

@@ -12,6 +12,8 @@ use crate::command::Site;
 
 /// Events that are kept: the oldest are forgotten first.
 pub const KEPT: usize = 1_000;
+/// Longest reason of a death, in octets: a panic or an agent may say a lot.
+const LONGEST: usize = 1_024;
 
 /// What has happened.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -20,8 +22,13 @@ pub enum What {
     RuntimeStarts,
     /// It may own units, so long after its start.
     RuntimeReady(Duration),
-    /// It has died: why, and which takes its place.
-    RuntimeDied(String),
+    /// It has died, or did not start.
+    RuntimeDied {
+        /// Why, and what comes of it.
+        why: String,
+        /// The runtime that takes its place.
+        next: Option<u32>,
+    },
     /// It gives away the units that it owns.
     RuntimeDrains {
         /// So many.
@@ -36,9 +43,9 @@ pub enum What {
         /// So many.
         units: u64,
     },
-    /// Every unit has an owner again, and a replica if it is to have one.
+    /// Every unit has an owner again, and a replica if it is to have one; no move is under way.
     Recovered {
-        /// Time since the first death.
+        /// Time since the first death was noticed.
         after: Duration,
         /// Units that were lost meanwhile.
         lost: u64,
@@ -68,7 +75,7 @@ impl What {
         let place = match self {
             What::RuntimeStarts => 0,
             What::RuntimeReady(_) => 1,
-            What::RuntimeDied(_) => 2,
+            What::RuntimeDied { .. } => 2,
             What::RuntimeDrains { .. } => 3,
             What::RuntimeEnded => 4,
             What::UnitsMove { .. } => 5,
@@ -85,6 +92,25 @@ impl What {
             What::RuntimeDrains { units } | What::UnitsMove { units, .. } => Some(*units),
             What::Recovered { lost, .. } => Some(*lost),
             _ => None,
+        }
+    }
+
+    /// The other runtime: the one that takes the place of a dead one, or gets units.
+    pub const fn other(&self) -> Option<u32> {
+        match self {
+            What::RuntimeDied { next, .. } => *next,
+            What::UnitsMove { to, .. } => Some(*to),
+            _ => None,
+        }
+    }
+
+    /// Cuts what others say to its bound.
+    fn cut(&mut self) {
+        if let What::RuntimeDied { why, .. } | What::HostDied(why) = self
+            && why.len() > LONGEST
+        {
+            why.truncate(why.floor_char_boundary(LONGEST));
+            why.push('…');
         }
     }
 
@@ -105,14 +131,14 @@ impl fmt::Display for What {
             What::RuntimeReady(after) => {
                 write!(f, "is ready, {:.3} s after its start", after.as_secs_f64())
             }
-            What::RuntimeDied(why) | What::HostDied(why) => f.write_str(why),
+            What::RuntimeDied { why, .. } | What::HostDied(why) => f.write_str(why),
             What::RuntimeDrains { units } => write!(f, "gives its units away: {units}"),
             What::RuntimeEnded => f.write_str("has ended"),
             What::UnitsMove { to, units } => write!(f, "units go to runtime {to}: {units}"),
             What::Recovered { after, lost } => write!(
                 f,
-                "every unit has its owner and replica again, {:.3} s after the death; units lost: \
-                 {lost}",
+                "every unit has its owner again, and its replica if it is to have one, {:.3} s \
+                 after the death was noticed; units lost: {lost}",
                 after.as_secs_f64()
             ),
             What::HostReady => f.write_str("its agent is ready"),
@@ -156,7 +182,8 @@ pub struct Events(Arc<Mutex<Kept>>);
 
 impl Events {
     /// Notes what has happened now.
-    pub fn note(&self, about: About, what: What) {
+    pub fn note(&self, about: About, mut what: What) {
+        what.cut();
         let mut kept = self.locked();
         kept.noted += 1;
         if kept.newest.len() == KEPT {
@@ -169,6 +196,12 @@ impl Events {
             about,
             what,
         });
+    }
+
+    /// The number of the newest one; 0 where nothing has happened: a run without a switch has no
+    /// runtimes that it looks after.
+    pub fn newest(&self) -> u64 {
+        self.locked().noted
     }
 
     /// Those after a number, `most` at most, the oldest first. Where its number is not the
@@ -219,11 +252,24 @@ mod tests {
     }
 
     #[test]
+    fn a_long_reason_is_cut() {
+        let events = Events::default();
+        let why = "ä".repeat(LONGEST);
+        events.note(About::Host("beta".to_owned()), What::HostDied(why));
+        let kept = events.after(0, 1).remove(0).what.to_string();
+        assert_eq!(kept, format!("{}…", "ä".repeat(LONGEST / 2)));
+        assert_eq!(events.newest(), 1);
+    }
+
+    #[test]
     fn kinds_are_those_of_the_table() {
         let some = [
             What::RuntimeStarts,
             What::RuntimeReady(Duration::from_millis(20)),
-            What::RuntimeDied("it was killed".to_owned()),
+            What::RuntimeDied {
+                why: "it was killed".to_owned(),
+                next: Some(4),
+            },
             What::RuntimeDrains { units: 1 },
             What::RuntimeEnded,
             What::UnitsMove { to: 2, units: 1 },
@@ -238,7 +284,8 @@ mod tests {
         assert_eq!(kinds, What::KINDS);
         assert_eq!(
             some[6].to_string(),
-            "every unit has its owner and replica again, 0.410 s after the death; units lost: 2"
+            "every unit has its owner again, and its replica if it is to have one, 0.410 s after the \
+             death was noticed; units lost: 2"
         );
     }
 }

@@ -120,11 +120,22 @@ fn text(follower: &Follower, socket: &str) {
     for (line, event) in lines.iter().zip(&follower.seen) {
         let message = event["message"].as_str().unwrap();
         assert!(line.ends_with(message), "{line}: {event}");
-        assert!(line.starts_with(event["time"].as_str().unwrap()), "{line}");
+        let start = format!(
+            "{:>5}  {}",
+            number(event, "/number"),
+            event["time"].as_str().unwrap()
+        );
+        assert!(line.starts_with(&start), "{line}");
     }
     let after = follower.seen.len().to_string();
     let newer = run(["events", socket, "--after", &after]);
     assert_eq!(newer.out.lines().count(), lines.len() - follower.seen.len());
+    let none = run(["events", socket, "--after", "1000000"]);
+    assert!(
+        none.code == 1 && none.err.contains("newest"),
+        "{}",
+        none.err
+    );
 }
 
 #[test]
@@ -152,13 +163,10 @@ fn who_follows_sees_what_happens() {
         (&died["runtime"], &died["host"]),
         (&beta["runtime"], &beta["host"])
     );
-    let next = format!(
-        "runtime {} takes its place",
-        number(&beta, "/runtime") as u32 + 3
-    );
-    let message = died["message"].as_str().unwrap();
-    assert!(message.ends_with(&next), "{message}");
+    assert_eq!(number(&died, "/other"), number(&beta, "/runtime") + 3);
     let recovered = follower.kind("recovered");
+    let stats = run(["stats", &socket, "--output", "json"]).json();
+    assert_eq!(stats["switches"][0]["unprotected"], 0, "{stats}");
     assert_eq!(recovered["units"], 0, "{recovered}");
     let took = recovered["took_s"].as_f64().unwrap();
     assert!(took > 0.0 && took < 60.0, "{recovered}");
@@ -201,6 +209,36 @@ fn lost_units_are_told() {
     assert!(number(&recovered, "/units") > 0, "{recovered}");
     long.child().kill().unwrap();
     let _ = follower.child.wait();
+}
+
+/// The last events come before the end.
+#[test]
+fn the_end_of_a_run_is_told() {
+    let more = ["--runtimes", "2"];
+    let mut long = Long::start("http.yaml", "200M", &more);
+    let mut follower = wait_for("the instance", || {
+        let there = run(["events", &long.socket()]).code == 0;
+        there.then(|| Follower::start(&long.socket()))
+    });
+    follower.kind("runtime_ready");
+    signal(long.child().id(), Signal::TERM);
+    let ended = [
+        follower.kind("runtime_ended"),
+        follower.kind("runtime_ended"),
+    ];
+    assert_ne!(ended[0]["runtime"], ended[1]["runtime"]);
+    assert_eq!(follower.child.wait().unwrap().code(), Some(1));
+}
+
+#[test]
+fn without_a_switch_there_are_none() {
+    let mut long = Long::start("http.yaml", "200M", &[]);
+    let ran = wait_for("its answer", || {
+        let ran = run(["events", &long.socket()]);
+        ran.err.contains("behind a switch").then_some(ran)
+    });
+    assert_eq!(ran.code, 1);
+    long.child().kill().unwrap();
 }
 
 #[test]

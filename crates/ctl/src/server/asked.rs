@@ -100,6 +100,8 @@ pub(super) struct Asked {
     pub(super) hosts: Hosts,
     /// What happens to them and to runtimes.
     pub(super) events: Events,
+    /// Each who follows them has a part.
+    pub(super) followers: Arc<()>,
 }
 
 /// The counts of all threads together.
@@ -179,6 +181,7 @@ impl Asked {
             unseen: offer.unseen,
             hosts: offer.hosts,
             events: offer.events,
+            followers: Arc::default(),
         }
     }
 

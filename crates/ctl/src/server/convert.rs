@@ -184,6 +184,7 @@ pub(super) fn event(asked: &Asked, event: Event) -> v1::Event {
         host,
         units: what.units(),
         took_ns: what.took().map(|took| took.as_nanos() as u64),
+        other: what.other(),
         message: what.to_string(),
     }
 }

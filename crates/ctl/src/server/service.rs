@@ -29,6 +29,8 @@ const CALLS: usize = 16;
 /// Most flows of a list, and how many where nothing is said.
 const MOST_FLOWS: u32 = 10_000;
 const FLOWS: u32 = 100;
+/// Why an instance has no events.
+const NO_SWITCH: &str = "this instance has no runtimes behind a switch";
 /// Events that are taken at a time.
 const EVENTS: usize = 64;
 /// Interval in which it is looked for new ones.
@@ -89,6 +91,7 @@ pub(super) fn start(
             let _ = stopped.await;
             return;
         };
+        let followed = asked.clone();
         let service = InstanceServer::new(Service {
             asked,
             watchers: Arc::default(),
@@ -105,7 +108,13 @@ pub(super) fn start(
         tokio::select! {
             _ = served => {}
             // The run has ended: open connections are cut off.
-            _ = stopped => {}
+            // Who follows events gets the last ones before.
+            _ = async {
+                let _ = stopped.await;
+                if Arc::strong_count(&followed.followers) > 1 {
+                    tokio::time::sleep(2 * LOOK).await;
+                }
+            } => {}
         }
     };
     std::thread::Builder::new()
@@ -342,9 +351,20 @@ impl Instance for Service {
         request: Request<v1::WatchEventsRequest>,
     ) -> Result<Response<Self::WatchEventsStream>, Status> {
         let v1::WatchEventsRequest { follow, after } = request.into_inner();
+        match self.asked.events.newest() {
+            0 => return Err(Status::unimplemented(NO_SWITCH)),
+            newest if after > newest => {
+                return Err(Status::out_of_range(format!(
+                    "the newest event of this run has number {newest}"
+                )));
+            }
+            _ => {}
+        }
         let (sender, receiver) = mpsc::channel(1);
         let asked = self.asked.clone();
+        let following = self.asked.followers.clone();
         tokio::spawn(async move {
+            let _following = following;
             let mut last = after;
             loop {
                 let events = asked.events.after(last, EVENTS);

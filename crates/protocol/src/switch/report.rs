@@ -162,8 +162,8 @@ impl Switch {
             + self.moves.queued() as u64
     }
 
-    /// True where every unit has its owner, and its replica if it is to have one: nothing is left to do
-    /// for a runtime that has died, left or come.
+    /// True where every unit has its owner, and its replica where replication is on, and none changes
+    /// its owner: nothing is left to do for a runtime that has died, left or come.
     pub fn is_settled(&self) -> bool {
         let replicates = self.settings.replication != Replication::None;
         let alone = replicates && self.runtimes.without_replica > 0;

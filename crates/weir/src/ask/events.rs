@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use serde_json::json;
+use tonic::Code;
 use weir_api::v1;
 use weir_packet::Time;
 
@@ -15,17 +16,16 @@ use crate::output::counted;
 pub(crate) fn events(args: &Events) -> Outcome {
     super::ask(args.instance.as_deref(), async |mut client| {
         let failure = |status| super::failure(&status);
-        let stats = client.get_stats(v1::GetStatsRequest {}).await;
-        let stats = stats.map_err(failure)?.into_inner();
-        if stats.switches.is_empty() {
-            return Err(Failure::outside(NO_SWITCH));
-        }
         let request = v1::WatchEventsRequest {
             follow: args.follow,
             after: args.after,
         };
         let stream = client.watch_events(request).await;
-        let mut stream = stream.map_err(failure)?.into_inner();
+        let stream = stream.map_err(|status| match status.code() {
+            Code::Unimplemented => Failure::outside(NO_SWITCH),
+            _ => failure(status),
+        });
+        let mut stream = stream?.into_inner();
         let mut last = args.after;
         while let Some(event) = stream.message().await.map_err(failure)? {
             let forgotten = event.number.saturating_sub(last + 1);
@@ -39,7 +39,10 @@ pub(crate) fn events(args: &Events) -> Outcome {
                 Format::Text => output::line(&text(&event))?,
             }
         }
-        Ok(Exit::Done)
+        match args.follow {
+            true => Err(Failure::outside("the instance has ended")),
+            false => Ok(Exit::Done),
+        }
     })
 }
 
@@ -52,6 +55,7 @@ fn json(event: &v1::Event) -> String {
         "kind": event.kind,
         "runtime": (event.runtime > 0).then_some(event.runtime),
         "host": known(&event.host),
+        "other": event.other,
         "units": event.units,
         "took_s": took.map(|took| took.as_secs_f64()),
         "message": event.message,
@@ -65,6 +69,10 @@ fn text(event: &v1::Event) -> String {
         (0, host) => format!("host {host}"),
         (runtime, host) => format!("runtime {runtime} on {host}"),
     };
-    let (time, kind) = (Time(event.unix_ns), &event.kind);
-    format!("{time}  {kind:<14}  {about:<20}  {}", event.message)
+    let (number, time, kind) = (event.number, Time(event.unix_ns), &event.kind);
+    // What others said may have several lines, or mean something to a terminal.
+    let message: String = (event.message.chars())
+        .map(|c| if c.is_control() { ' ' } else { c })
+        .collect();
+    format!("{number:>5}  {time}  {kind:<14}  {about:<20}  {message}")
 }

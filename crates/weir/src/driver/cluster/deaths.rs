@@ -105,14 +105,15 @@ impl Cluster {
                 self.note_death(
                     place,
                     &why,
-                    "it was to finish, and what it had not told is lost",
+                    ("it was to finish, and what it had not told is lost", None),
                 );
                 return self.bound_losses(&why);
             }
             (Ok(_), _) => ExecError(format!("runtime {id} stopped by itself")),
             (Err(why), _) => why,
         };
-        if !was_known {
+        // One that did not start had nothing.
+        if !was_known && matches!(before, State::Runs | State::Drains) {
             self.await_recovery();
         }
         self.fail_over(place, now);
@@ -245,6 +246,7 @@ impl Cluster {
         };
         let up = member.since.take().map(|since| since.elapsed());
         let pause = member.deaths.failed(Instant::now(), up);
+        let mut successor = None;
         let next = match pause {
             _ if !matches!(before, State::Runs | State::Starts) => {
                 "none takes its place: it was to leave".to_owned()
@@ -252,6 +254,7 @@ impl Cluster {
             Some(pause) => {
                 member.successor_at = Some(Instant::now() + pause);
                 let next = member.next_id(places).0;
+                successor = Some(next);
                 match pause.is_zero() {
                     true => format!("runtime {next} takes its place"),
                     false => {
@@ -262,21 +265,22 @@ impl Cluster {
             }
             None => format!("none takes its place: one died there {}", member.deaths),
         };
-        self.note_death(place, why, &next);
+        self.note_death(place, why, (&next, successor));
     }
 
     /// Counts a death, and says at once why it was and what comes of it.
-    fn note_death(&mut self, place: usize, why: &ExecError, next: &str) {
+    fn note_death(&mut self, place: usize, why: &ExecError, (then, next): (&str, Option<u32>)) {
         if let Some(member) = self.members.get_mut(place) {
             member.died += 1;
             // It has left another report, or none.
             member.late_at = None;
             self.ends.note_dead(member.ends.id);
         }
-        let death = format!("{}; {next}", why.0);
+        let death = format!("{}; {then}", why.0);
         say(format_args!("warning: {death}"));
         if let Some(member) = self.members.get(place) {
-            self.tell(member.ends.id, What::RuntimeDied(death.clone()));
+            let why = death.clone();
+            self.tell(member.ends.id, What::RuntimeDied { why, next });
         }
         self.deaths.push(death);
     }

@@ -135,8 +135,11 @@ impl Cluster {
         let Some(member) = coming.find(|member| member.shown_id(places) == runtime) else {
             return false;
         };
-        let id = member.ends.id;
+        let (id, waits) = (member.ends.id, member.successor_at.is_some());
         self.stop(id, FINISH_PATIENCE);
+        if waits {
+            self.tell(runtime, What::RuntimeEnded);
+        }
         true
     }
 

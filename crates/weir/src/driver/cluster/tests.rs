@@ -2,6 +2,7 @@
 
 use std::time::{Duration, Instant};
 
+use weir_ctl::events::{About, Event};
 use weir_exec::Node as _;
 use weir_exec::frames::{LARGE_SHARE, SHARE};
 use weir_functions::nop::Settings;
@@ -428,5 +429,66 @@ fn only_what_starts_or_leaves_is_late() {
     assert_eq!(late(State::Runs), None);
     bed.cluster.members[0].late_at = Some(now + Duration::from_secs(3600));
     assert_eq!(bed.cluster.members[0].is_late(now), None);
+    bed.finish();
+}
+
+impl Bed {
+    /// What has happened so far: kinds, and the runtimes that they are about.
+    fn happened(&self) -> Vec<(&'static str, u32)> {
+        let events = self.cluster.settings.happened.after(0, 1_000);
+        let one = |event: &Event| match event.about {
+            About::Runtime(id, _) => (event.what.kind(), id),
+            _ => (event.what.kind(), 0),
+        };
+        events.iter().map(one).collect()
+    }
+
+    /// Steps until the last event is of this kind.
+    fn until_told(&mut self, kind: &str) {
+        let is_so = |cluster: &mut Cluster| {
+            let events = cluster.settings.happened.after(0, 1_000);
+            events.last().is_some_and(|event| event.what.kind() == kind)
+        };
+        self.until(kind, is_so);
+    }
+}
+
+/// Where nobody is left nothing has recovered before a successor runs.
+#[test]
+fn the_only_runtime_recovers_with_its_successor() {
+    let mut bed = Bed::new(1, Vec::new());
+    bed.until_all_run();
+    bed.kill();
+    bed.until_told("recovered");
+    let told = [
+        ("runtime_starts", 1),
+        ("runtime_ready", 1),
+        ("runtime_died", 1),
+        ("runtime_starts", 3),
+        ("runtime_ready", 3),
+        ("recovered", 0),
+    ];
+    assert_eq!(bed.happened(), told);
+    bed.finish();
+}
+
+/// Neither what did not start nor the second of two deaths tells of a recovery of its own.
+#[test]
+fn a_recovery_is_told_once() {
+    let mut bed = Bed::new(2, Vec::new());
+    bed.until_all_run();
+    let bad = vec![Some(1_000_000); 4];
+    bed.cluster.settings.spread = Spread::new(Vec::new(), bad);
+    let place = bed.kill();
+    bed.until("failed starts", |cluster| died(cluster)[place] == 3);
+    bed.cluster.settings.spread = Spread::default();
+    bed.until_all_run();
+    let told = bed.happened();
+    let count = |kind| told.iter().filter(|(of, _)| *of == kind).count();
+    assert_eq!(
+        (count("runtime_died"), count("recovered")),
+        (3, 1),
+        "{told:?}"
+    );
     bed.finish();
 }

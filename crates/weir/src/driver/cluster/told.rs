@@ -5,6 +5,7 @@ use weir_protocol::RuntimeId;
 
 use super::super::wiring::place_of;
 use super::Cluster;
+use super::member::Member;
 use super::recovery::Recovery;
 
 impl Cluster {
@@ -32,7 +33,8 @@ impl Cluster {
             return;
         };
         if !recovery.is_over() {
-            if !self.chains.iter().all(|at| at.switch.is_settled()) {
+            let serves = self.members.iter().any(Member::takes_units);
+            if !serves || !self.chains.iter().all(|at| at.switch.is_settled()) {
                 return;
             }
             recovery.end();
