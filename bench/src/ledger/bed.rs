@@ -15,7 +15,8 @@ use std::process::{Child, Command, Stdio};
 
 use serde_json::Value;
 
-use crate::wire::try_run;
+use super::nemesis::Way;
+use crate::wire::{enter, try_run};
 
 /// Hosts of runtimes, beside that of the switch.
 pub(super) const HOSTS: [&str; 2] = ["one", "two"];
@@ -98,7 +99,7 @@ impl Bed {
     }
 
     fn key(&self) -> Result<PathBuf, String> {
-        let path = self.folder.join("key");
+        let path = self.key_path();
         let mut options = File::options();
         options.write(true).create(true).truncate(true).mode(0o600);
         let written = options
@@ -108,8 +109,16 @@ impl Bed {
         Ok(path)
     }
 
+    fn key_path(&self) -> PathBuf {
+        self.folder.join("key")
+    }
+
+    fn chain_path(&self) -> PathBuf {
+        self.folder.join("ledger.yaml")
+    }
+
     fn chain(&self, flows: u32) -> Result<PathBuf, String> {
-        let path = self.folder.join("ledger.yaml");
+        let path = self.chain_path();
         std::fs::write(&path, chain(flows)).map_err(|error| error.to_string())?;
         Ok(path)
     }
@@ -120,16 +129,18 @@ impl Bed {
 
     /// Starts an agent on each host.
     pub(super) fn agents(&self, flows: u32) -> Result<Vec<Process>, String> {
-        let (chain, key) = (self.chain(flows)?, self.key()?);
-        let mut agents = Vec::new();
-        for (number, host) in (1..).zip(HOSTS) {
-            let mut command = self.weir(host)?;
-            command.arg("agent").arg(&chain);
-            command.args(["--listen", &format!("10.98.{number}.2:4790")]);
-            command.arg("--key").arg(&key);
-            agents.push(Process::start(&mut command, "agent for", Stdio::null())?);
-        }
-        Ok(agents)
+        self.chain(flows)?;
+        self.key()?;
+        (0..HOSTS.len()).map(|host| self.agent(host)).collect()
+    }
+
+    /// Starts an agent on a host that had one.
+    pub(super) fn agent(&self, host: usize) -> Result<Process, String> {
+        let mut command = self.weir(HOSTS[host])?;
+        command.arg("agent").arg(self.chain_path());
+        command.args(["--listen", &format!("10.98.{}.2:4790", host + 1)]);
+        command.arg("--key").arg(self.key_path());
+        Process::start(&mut command, "agent for", Stdio::null())
     }
 
     /// Starts weir between client and server, with `more` arguments.
@@ -161,9 +172,18 @@ impl Bed {
         read(&self.summary_path())
     }
 
+    /// A weir that asks the running one. It needs no namespace: to leave one may take seconds where
+    /// the processors are busy.
+    fn asking() -> Result<Command, String> {
+        let program = std::env::current_exe().map_err(|error| error.to_string())?;
+        let mut command = Command::new(program);
+        command.arg("weir").stdin(Stdio::null());
+        Ok(command)
+    }
+
     /// Statistics of the running weir.
     pub(super) fn stats(&self) -> Result<Value, String> {
-        let mut command = self.weir("weir")?;
+        let mut command = Bed::asking()?;
         command
             .arg("stats")
             .arg(self.socket())
@@ -175,8 +195,47 @@ impl Bed {
         }
     }
 
-    /// Cuts the link to a host, or joins it again.
-    pub(super) fn link(&self, host: &str, state: &str) -> Result<(), String> {
+    /// Has units move; none may fit, or a runtime be over by now.
+    pub(super) fn move_units(&self, from: &str, to: &str, count: u32) -> Result<(), String> {
+        let mut command = Bed::asking()?;
+        command.args(["move", from, to, "--count", &count.to_string()]);
+        command.arg("--instance").arg(self.socket());
+        let ran = command.output();
+        ran.map(drop).map_err(|error| error.to_string())
+    }
+
+    /// Cuts a host off.
+    pub(super) fn cut(&self, host: &str, way: Way) -> Result<(), String> {
+        let hook = match way {
+            Way::Both => return self.link(host, "down"),
+            Way::To => "input",
+            Way::From => "output",
+        };
+        let rules = format!(
+            "add table inet cut; add chain inet cut block {{ type filter hook {hook} priority 0; \
+             policy drop; }}"
+        );
+        self.nft(host, rules)
+    }
+
+    /// Joins it again.
+    pub(super) fn join(&self, host: &str, way: Way) -> Result<(), String> {
+        if way == Way::Both {
+            return self.link(host, "up");
+        }
+        self.nft(host, "delete table inet cut".to_owned())
+    }
+
+    fn nft(&self, host: &str, rules: String) -> Result<(), String> {
+        let place = self.name(host);
+        let done = std::thread::spawn(move || {
+            enter(&place)?;
+            try_run("nft", &[&rules]).map(drop)
+        });
+        done.join().map_err(|_| "nft was not run".to_owned())?
+    }
+
+    fn link(&self, host: &str, state: &str) -> Result<(), String> {
         let args = ["-n", &self.name("weir"), "link", "set", host, state];
         try_run("ip", &args).map(drop)
     }
@@ -230,6 +289,13 @@ impl Process {
             .collect()
     }
 
+    /// Kills it.
+    pub(super) fn kill(&mut self) {
+        // It may have ended by itself.
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+
     /// Ends it as an operator does.
     pub(super) fn end(mut self) -> Result<(), String> {
         try_run("kill", &["-TERM", &self.0.id().to_string()])?;
@@ -239,7 +305,6 @@ impl Process {
 
 impl Drop for Process {
     fn drop(&mut self) {
-        let _ = self.0.kill();
-        let _ = self.0.wait();
+        self.kill();
     }
 }

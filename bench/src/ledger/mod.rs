@@ -3,6 +3,7 @@
 
 mod bed;
 mod book;
+mod nemesis;
 mod packet;
 mod traffic;
 
@@ -13,9 +14,10 @@ use serde_json::{Value, json};
 
 use crate::log::Log;
 use crate::stats::Spread;
-use crate::wire::{enter, try_run};
-use bed::{Bed, HOSTS, Process};
+use crate::wire::enter;
+use bed::{Bed, Process};
 use book::Verdict;
+use nemesis::{Choice, Fault, Nemesis, Way};
 use traffic::Shared;
 
 /// Longest wait until all flows are protected.
@@ -23,22 +25,13 @@ const PATIENCE: Duration = Duration::from_secs(60);
 /// Between two looks at whether all is protected.
 const LOOK: Duration = Duration::from_millis(20);
 
-/// A fault of a runtime or of its host.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Fault {
-    /// Its process is killed.
-    Kill,
-    /// Its host is cut off, for two seconds.
-    Cut,
-}
-
 /// Settings of a measurement.
 #[derive(Clone, Debug)]
 struct Settings {
     flows: u32,
     rate: u64,
     faults: u32,
-    fault: Fault,
+    choice: Choice,
     /// Runtimes on other hosts, instead of processes of this one.
     hosts: bool,
     replication: String,
@@ -53,7 +46,7 @@ impl Settings {
             flows: 100_000,
             rate: 100_000,
             faults: 20,
-            fault: Fault::Kill,
+            choice: Choice::Always(Fault::Kill),
             hosts: false,
             replication: "each-burst".to_owned(),
             heartbeat: 5,
@@ -78,9 +71,23 @@ impl Settings {
                     Some(())
                 }
                 ("cut", "") => {
-                    (settings.fault, settings.hosts) = (Fault::Cut, true);
+                    settings.cut(Way::Both, 2_000);
                     Some(())
                 }
+                ("cut", n) => number(n).map(|ms| settings.cut(Way::Both, ms)),
+                ("deaf", n) => number(n).map(|ms| settings.cut(Way::To, ms)),
+                ("mute", n) => number(n).map(|ms| settings.cut(Way::From, ms)),
+                ("seed", n) => number(n).map(|seed| {
+                    let overlap = false;
+                    settings.choice = Choice::Drawn { seed, overlap };
+                }),
+                ("overlap", "") => match &mut settings.choice {
+                    Choice::Drawn { overlap, .. } => {
+                        *overlap = true;
+                        Some(())
+                    }
+                    Choice::Always(_) => None,
+                },
                 ("replication", what) => {
                     settings.replication = what.to_owned();
                     Some(())
@@ -93,12 +100,19 @@ impl Settings {
             };
             known.ok_or_else(|| {
                 format!(
-                    "`{word}`: write quick, flows=N, rate=N, faults=N, runtimes=N, hosts, cut, \
-                     heartbeat=MS, replication=WHEN or ports=xdp|af-packet"
+                    "`{word}`: write quick, flows=N, rate=N, faults=N, runtimes=N, hosts, cut, cut=MS, deaf=MS, mute=MS, \
+                     seed=N and after it overlap, heartbeat=MS, replication=WHEN or \
+                     ports=xdp|af-packet"
                 )
             })?;
         }
         Ok(settings)
+    }
+
+    /// Hosts are cut off for so many milliseconds.
+    fn cut(&mut self, way: Way, ms: u64) {
+        let cut = Fault::Cut(way, Duration::from_millis(ms));
+        (self.choice, self.hosts) = (Choice::Always(cut), true);
     }
 
     /// The words of `weir run` that place the runtimes.
@@ -128,7 +142,7 @@ pub(crate) fn run(words: &[&str]) -> Result<(), String> {
     let mut log = Log::create("ledger.jsonl")?;
     log.line(&json!({"settings": format!("{settings:?}")}))?;
     let bed = Bed::new()?;
-    let agents = match settings.hosts {
+    let mut agents = match settings.hosts {
         true => bed.agents(settings.flows)?,
         false => Vec::new(),
     };
@@ -141,7 +155,7 @@ pub(crate) fn run(words: &[&str]) -> Result<(), String> {
     let sender = at(&bed, "client", &shared, move |shared| {
         traffic::send(shared, flows, rate)
     });
-    let faults = go_through(&settings, &bed, &weir, &agents, &shared, &mut log);
+    let faults = go_through(&settings, &bed, (&weir, &mut agents), &shared, &mut log);
     shared.stop_sending();
     let sent = sender.join().map_err(|_| "the sender died")?;
     settle(&shared);
@@ -154,7 +168,7 @@ pub(crate) fn run(words: &[&str]) -> Result<(), String> {
     let (faults, sent, verdict) = (faults?, sent?, verdict?);
     let summary = bed.summary()?;
     tell(&faults);
-    judge(sent, verdict, &summary, &mut log)?;
+    judge(&settings, sent, verdict, &summary, &mut log)?;
     log.finish()
 }
 
@@ -197,37 +211,29 @@ struct Seen {
 fn go_through(
     settings: &Settings,
     bed: &Bed,
-    weir: &Process,
-    agents: &[Process],
+    (weir, agents): (&Process, &mut [Process]),
     shared: &Shared,
     log: &mut Log,
 ) -> Result<Vec<Seen>, String> {
     let all = Duration::from_secs_f64(f64::from(settings.flows) / settings.rate as f64);
     std::thread::sleep(all + Duration::from_millis(500));
     let mut deaths = protected(bed, 0)?.1;
+    let mut nemesis = Nemesis::new(settings.choice, settings.hosts);
     let mut faults = Vec::new();
     for number in 0..settings.faults {
         shared.take_longest();
-        std::thread::sleep(Duration::from_secs(1));
+        std::thread::sleep(nemesis.pause());
         let quiet = shared.take_longest();
         let began = Instant::now();
-        let host = HOSTS[number as usize % HOSTS.len()];
-        match settings.fault {
-            Fault::Kill => {
-                let processes = match agents.get(number as usize % agents.len().max(1)) {
-                    Some(agent) => agent.children(),
-                    None => weir.children(),
-                };
-                let oldest = processes.first().ok_or("there is no process to kill")?;
-                try_run("kill", &["-9", &oldest.to_string()])?;
-            }
-            Fault::Cut => bed.link(host, "down")?,
+        let attack = nemesis.next(number);
+        let fault = attack.fault;
+        let dead = attack.carry_out(bed, weir, agents)?;
+        if !attack.is_mended {
+            log.line(&json!({"fault": number, "what": format!("{fault:?}")}))?;
+            continue;
         }
-        if settings.fault == Fault::Cut {
-            std::thread::sleep(Duration::from_secs(2));
-            bed.link(host, "up")?;
-        }
-        let (at, now) = protected(bed, deaths + 1)?;
+        let (at, now) = protected(bed, deaths + dead)
+            .map_err(|why| format!("fault {number}, {fault:?}: {why}"))?;
         deaths = now;
         let seen = Seen {
             quiet,
@@ -235,15 +241,16 @@ fn go_through(
             protected: at.duration_since(began).as_secs_f64(),
         };
         println!(
-            "{number:>4}  pause {:>8.1} ms   before {:>8.1} ms   protected after {:>5.2} s",
+            "{number:>4}  pause {:>8.1} ms   before {:>8.1} ms   protected after {:>5.2} s   {fault:?}",
             seen.pause, seen.quiet, seen.protected
         );
         log.line(&json!({
-            "fault": number, "pause_ms": seen.pause, "quiet_ms": seen.quiet,
-            "protected_s": seen.protected,
+            "fault": number, "what": format!("{fault:?}"), "pause_ms": seen.pause,
+            "quiet_ms": seen.quiet, "protected_s": seen.protected,
         }))?;
         faults.push(seen);
     }
+    protected(bed, deaths)?;
     Ok(faults)
 }
 
@@ -292,7 +299,13 @@ fn tell(faults: &[Seen]) {
 }
 
 /// Compares the ledger with what weir says of itself.
-fn judge(sent: u64, verdict: Verdict, summary: &Value, log: &mut Log) -> Result<(), String> {
+fn judge(
+    settings: &Settings,
+    sent: u64,
+    verdict: Verdict,
+    summary: &Value,
+    log: &mut Log,
+) -> Result<(), String> {
     let lost = sent - verdict.came;
     let sum = |of: &Value| -> u64 {
         let counts = of.as_object().into_iter().flatten();
@@ -318,7 +331,24 @@ fn judge(sent: u64, verdict: Verdict, summary: &Value, log: &mut Log) -> Result<
         let says = &summary["drops"];
         return Err(format!("{lost} packets are lost, weir says {says}"));
     }
-    match lost == 0 && verdict == clean {
+    // While the switch waits for a process that stands still, the port takes no packets in.
+    let drawn = matches!(settings.choice, Choice::Drawn { .. });
+    let waited = summary["drops"]["kernel_dropped"].as_u64();
+    let ours = lost - waited.filter(|_| drawn).unwrap_or(0);
+    let overlap = matches!(settings.choice, Choice::Drawn { overlap: true, .. });
+    let units_lost = summary["switch"]["unit_lost"].as_u64();
+    let is_right = match overlap && units_lost.is_some_and(|units| units > 0) {
+        // Where owner and replica of a flow have died, it begins anew.
+        true => {
+            verdict
+                == Verdict {
+                    remapped: verdict.remapped,
+                    ..clean
+                }
+        }
+        false => ours == 0 && verdict == clean,
+    };
+    match is_right {
         true => Ok(()),
         false => Err(format!("not as it should be: {}", summary["drops"])),
     }
