@@ -12,6 +12,7 @@ use std::io::{BufRead as _, BufReader};
 use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
 
 use serde_json::Value;
 
@@ -20,6 +21,9 @@ use crate::wire::{enter, try_run};
 
 /// Hosts of runtimes, beside that of the switch.
 pub(super) const HOSTS: [&str; 2] = ["one", "two"];
+/// Longest time that weir takes to end, and between two looks.
+const PATIENCE: Duration = Duration::from_secs(60);
+const LOOK: Duration = Duration::from_millis(20);
 const PLACES: [&str; 3] = ["client", "weir", "server"];
 const KEY: &str = "8f1d5a0c3b7e9246d0a1b2c3d4e5f607";
 
@@ -297,9 +301,21 @@ impl Process {
     }
 
     /// Ends it as an operator does.
+    ///
+    /// # Errors
+    ///
+    /// It does not end in time, or in failure.
     pub(super) fn end(mut self) -> Result<(), String> {
         try_run("kill", &["-TERM", &self.0.id().to_string()])?;
-        self.0.wait().map(drop).map_err(|error| error.to_string())
+        let late = Instant::now() + PATIENCE;
+        while Instant::now() < late {
+            match self.0.try_wait().map_err(|error| error.to_string())? {
+                Some(status) if status.success() => return Ok(()),
+                Some(status) => return Err(format!("weir ended with {status}")),
+                None => std::thread::sleep(LOOK),
+            }
+        }
+        Err("weir does not end".to_owned())
     }
 }
 

@@ -62,7 +62,10 @@ pub(super) struct Attack {
     pub(super) fault: Fault,
     /// Number of the host or the process.
     victim: usize,
+    /// Number of the pair of runtimes between which units are moved.
     moves: Option<usize>,
+    /// Number of the process among those of its host; always the oldest where faults are not drawn.
+    process: usize,
     /// It is waited until all is mended.
     pub(super) is_mended: bool,
 }
@@ -97,6 +100,7 @@ impl Nemesis {
                     fault,
                     victim: number as usize,
                     moves: None,
+                    process: 0,
                     is_mended: true,
                 };
             }
@@ -116,6 +120,7 @@ impl Nemesis {
             fault,
             victim: self.random.below(64),
             moves: (self.random.below(2) == 0).then(|| self.random.below(64)),
+            process: self.random.below(64),
             is_mended: !(overlap && self.random.below(8) == 0),
         }
     }
@@ -140,7 +145,10 @@ impl Attack {
         let host = self.victim % HOSTS.len();
         match self.fault {
             Fault::Kill => {
-                try_run("kill", &["-9", &self.process(weir, agents)?])?;
+                let Some(process) = self.victim(weir, agents) else {
+                    return Ok(0);
+                };
+                try_run("kill", &["-9", &process])?;
                 return Ok(1);
             }
             Fault::KillAgent => {
@@ -150,7 +158,9 @@ impl Attack {
                 return Ok(1);
             }
             Fault::Stop(length) => {
-                let process = self.process(weir, agents)?;
+                let Some(process) = self.victim(weir, agents) else {
+                    return Ok(0);
+                };
                 try_run("kill", &["-STOP", &process])?;
                 std::thread::sleep(length);
                 // It may be over: one that was given up does not go on.
@@ -165,20 +175,15 @@ impl Attack {
         Ok(0)
     }
 
-    /// Number of a runtime's process. Always the oldest where faults are not drawn.
-    fn process(&self, weir: &Process, agents: &[Process]) -> Result<String, String> {
+    /// Number of a runtime's process; there is none where a host has not got one again.
+    fn victim(&self, weir: &Process, agents: &[Process]) -> Option<String> {
         let processes = match agents.get(self.victim % agents.len().max(1)) {
             Some(agent) => agent.children(),
             None => weir.children(),
         };
-        let place = match self.moves {
-            Some(_) => self.victim % processes.len().max(1),
-            None => 0,
-        };
+        let place = self.process % processes.len().max(1);
         let process = processes.into_iter().nth(place);
-        process
-            .map(|process| process.to_string())
-            .ok_or_else(|| "there is no runtime's process".to_owned())
+        process.map(|process| process.to_string())
     }
 }
 
