@@ -3,6 +3,7 @@
 use std::ffi::OsString;
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::Path;
+use std::time::Instant;
 
 use weir_io::live::EndSignals;
 use weir_nf::host::Kind;
@@ -15,6 +16,8 @@ use crate::driver::link::{Agent, AgentEvent};
 use crate::exit::{Failure, Outcome};
 use crate::say::say;
 use crate::service::Service;
+
+use super::refusals::Refusals;
 
 /// Runs the agent until it is ended.
 pub(crate) fn run(args: &Args, kinds: &[Kind]) -> Outcome {
@@ -36,6 +39,7 @@ pub(crate) fn run(args: &Args, kinds: &[Kind]) -> Outcome {
     if let Some(service) = &service {
         service.ready();
     }
+    let mut refusals = Refusals::default();
     loop {
         if let Some(service) = &mut service {
             service.alive();
@@ -49,9 +53,13 @@ pub(crate) fn run(args: &Args, kinds: &[Kind]) -> Outcome {
             AgentEvent::Over { runtime, how } => {
                 say(format_args!("runtime {runtime} has ended {how}"));
             }
-            AgentEvent::Refused { from, why } => {
-                say(format_args!("warning: {from} is refused: {why}"));
-            }
+            AgentEvent::Refused { from, why } => match refusals.tell(Instant::now()) {
+                Some(0) => say(format_args!("warning: {from} is refused: {why}")),
+                Some(more) => say(format_args!(
+                    "warning: {from} is refused: {why}; {more} more since the last warning"
+                )),
+                None => {}
+            },
         });
     }
 }

@@ -26,6 +26,7 @@ mod played;
 mod player;
 mod ports;
 mod progress;
+mod refusals;
 mod resize;
 mod signals;
 mod summary;
