@@ -200,7 +200,9 @@ impl World<'_> {
         };
         // Peers that this beat suspects were up before it.
         let is_judged = |peer: &ProcessNo| judgements.contains(&Judgement::Suspect(*peer));
-        let silent = |heard: &Heard| self.now - heard.counted > settings.patience();
+        // A beat that came as the switch woke up counts for up to an interval more than it is known to.
+        let bound = settings.patience() + settings.interval;
+        let silent = |heard: &Heard| self.now - heard.counted > bound;
         let beats = self.switch.and_then(|no| self.beats.get(&no));
         let is_up =
             |peer: &ProcessNo| is_judged(peer) || beats.is_some_and(|beats| beats.is_up(*peer));

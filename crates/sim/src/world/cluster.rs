@@ -287,18 +287,23 @@ impl World<'_> {
             .collect();
         let generation = self.generation;
         self.say(None, || format!("V{generation} starts"));
-        let time = self.time();
+        let (time, mut refused) = (self.time(), Vec::new());
         if let Some(Body::Switch(switch)) = self.current_switch() {
             loggers.into_iter().for_each(|id| switch.set_logger(id));
             switch.recover(time, &ids);
             for (id, host) in hosts {
                 switch.set_host(id, host);
             }
-            for (_, id, draining) in &runtimes {
-                if *draining {
-                    // A runtime that can't be drained is asked again later.
-                    let _ = switch.drain(time, *id, MoveMode::Push);
+            for (no, id, draining) in &runtimes {
+                if *draining && switch.drain(time, *id, MoveMode::Push).is_err() {
+                    refused.push(*no);
                 }
+            }
+        }
+        // Where nobody can take its units the drain is off, as one that is asked for then.
+        for no in refused {
+            if let Some(process) = self.processes.get_mut(no) {
+                process.draining = false;
             }
         }
         self.forge_claim(&ids);
