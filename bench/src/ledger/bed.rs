@@ -16,7 +16,6 @@ use std::time::{Duration, Instant};
 
 use serde_json::Value;
 
-use super::nemesis::Way;
 use crate::wire::{enter, try_run};
 
 /// Hosts of runtimes, beside that of the switch.
@@ -26,6 +25,17 @@ const PATIENCE: Duration = Duration::from_secs(60);
 const LOOK: Duration = Duration::from_millis(20);
 const PLACES: [&str; 3] = ["client", "weir", "server"];
 const KEY: &str = "8f1d5a0c3b7e9246d0a1b2c3d4e5f607";
+
+/// Which way packets between the switch's host and another one are cut off.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Way {
+    /// The link is down.
+    Both,
+    /// The other host does not hear.
+    To,
+    /// It is not heard.
+    From,
+}
 
 /// The chain: states of which each would break a connection, if it were lost.
 fn chain(flows: u32) -> String {

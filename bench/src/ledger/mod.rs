@@ -15,9 +15,9 @@ use serde_json::{Value, json};
 use crate::log::Log;
 use crate::stats::Spread;
 use crate::wire::enter;
-use bed::{Bed, Process};
+use bed::{Bed, Process, Way};
 use book::Verdict;
-use nemesis::{Choice, Fault, Nemesis, Way};
+use nemesis::{Choice, Fault, Nemesis};
 use traffic::Shared;
 
 /// Longest wait until all flows are protected.
@@ -100,8 +100,8 @@ impl Settings {
             };
             known.ok_or_else(|| {
                 format!(
-                    "`{word}`: write quick, flows=N, rate=N, faults=N, runtimes=N, hosts, cut, cut=MS, deaf=MS, mute=MS, \
-                     seed=N and after it overlap, heartbeat=MS, replication=WHEN or \
+                    "`{word}`: write quick, flows=N, rate=N, faults=N, runtimes=N, hosts, cut, \
+                     cut=MS, deaf=MS, mute=MS, seed=N and after it overlap, heartbeat=MS, replication=WHEN or \
                      ports=xdp|af-packet"
                 )
             })?;

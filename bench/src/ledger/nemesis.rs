@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use serde_json::Value;
 
-use super::bed::{Bed, HOSTS, Process};
+use super::bed::{Bed, HOSTS, Process, Way};
 use crate::seeded::Seeded;
 use crate::wire::try_run;
 
@@ -14,17 +14,6 @@ use crate::wire::try_run;
 const LENGTHS: [u64; 6] = [2, 10, 40, 150, 600, 2_000];
 /// Units that are moved as a fault comes.
 const MOVED: u32 = 50;
-
-/// Which way packets between the switch's host and another one are cut off.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Way {
-    /// The link is down.
-    Both,
-    /// The other host does not hear.
-    To,
-    /// It is not heard.
-    From,
-}
 
 /// A fault.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -1496,8 +1496,8 @@ pub mod instance_client {
                 .insert(GrpcMethod::new("weir.v1.Instance", "ListHosts"));
             self.inner.unary(req, path, codec).await
         }
-        /// What has happened to runtimes and hosts, the oldest first; with `follow` also what happens
-        /// from then on, until the client goes or the instance ends. UNIMPLEMENTED where there is no switch.
+        /// Events of runtimes and hosts, the oldest first; with `follow` also those to come, until the
+        /// client goes or the instance ends. UNIMPLEMENTED where there is no switch.
         pub async fn watch_events(
             &mut self,
             request: impl tonic::IntoRequest<super::WatchEventsRequest>,
@@ -1683,8 +1683,8 @@ pub mod instance_server {
             >
             + std::marker::Send
             + 'static;
-        /// What has happened to runtimes and hosts, the oldest first; with `follow` also what happens
-        /// from then on, until the client goes or the instance ends. UNIMPLEMENTED where there is no switch.
+        /// Events of runtimes and hosts, the oldest first; with `follow` also those to come, until the
+        /// client goes or the instance ends. UNIMPLEMENTED where there is no switch.
         async fn watch_events(
             &self,
             request: tonic::Request<super::WatchEventsRequest>,

@@ -1,5 +1,5 @@
-//! What happens to the runtimes and hosts of a run, as operators are told (`weir events`): written
-//! by the threads that look after them, read by the control interface.
+//! Events of a run's runtimes and hosts, for operators (`weir events`). The threads that look after these
+//! write them, the control interface reads them.
 //!
 //! Lines that functions write about flows are something else: a run's event file has those.
 
@@ -15,7 +15,7 @@ pub const KEPT: usize = 1_000;
 /// Longest reason of a death, in octets: a panic or an agent may say a lot.
 const LONGEST: usize = 1_024;
 
-/// What has happened.
+/// The kind of an event, with its facts.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum What {
     /// A runtime starts: its thread or process was made.
@@ -104,21 +104,21 @@ impl What {
         }
     }
 
-    /// Cuts what others say to its bound.
+    /// How long it took.
+    pub const fn took(&self) -> Option<Duration> {
+        match self {
+            What::RuntimeReady(after) | What::Recovered { after, .. } => Some(*after),
+            _ => None,
+        }
+    }
+
+    /// Cuts a reason to its bound.
     fn cut(&mut self) {
         if let What::RuntimeDied { why, .. } | What::HostDied(why) = self
             && why.len() > LONGEST
         {
             why.truncate(why.floor_char_boundary(LONGEST));
             why.push('…');
-        }
-    }
-
-    /// How long it took.
-    pub const fn took(&self) -> Option<Duration> {
-        match self {
-            What::RuntimeReady(after) | What::Recovered { after, .. } => Some(*after),
-            _ => None,
         }
     }
 }
@@ -146,7 +146,7 @@ impl fmt::Display for What {
     }
 }
 
-/// What an event is about.
+/// The subject of an event.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum About {
     /// A runtime, by its number, and where it is.
@@ -157,16 +157,16 @@ pub enum About {
     Cluster,
 }
 
-/// Something that has happened.
+/// An event.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Event {
     /// Its number in the run: the first is 1, and each has the next one.
     pub number: u64,
     /// When it was noted.
     pub at: SystemTime,
-    /// What it is about.
+    /// Its subject.
     pub about: About,
-    /// What has happened.
+    /// Its kind and facts.
     pub what: What,
 }
 

@@ -6,7 +6,7 @@
 //! - [`observe`]: traces and taps, from the engines' rings to messages.
 //! - [`server`]: the gRPC service and the metrics of one instance. A driver gives it a
 //!   [`server::Offer`]: facts of the run, and the senders of its command channels.
-//! - [`hosts`]: the hosts that a run looks after; [`events`]: what happens to them and to runtimes.
+//! - [`hosts`]: the hosts that a run looks after; [`events`]: events of these and of runtimes.
 //! - [`client`]: the instances of this user, and a connection to one.
 //!
 //! `server` and `client` are behind the feature `service`. Arguments of commands are

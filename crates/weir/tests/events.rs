@@ -11,16 +11,11 @@ use std::process::{Child, Stdio};
 use std::sync::mpsc::{Receiver, channel};
 use std::time::{Duration, Instant};
 
-use long::Long;
+use long::{HOSTS, Long, REPLICATED};
 use process::{signal, wait_for};
 use rustix::process::Signal;
 use serde_json::Value;
 use support::{number, root, run, weir};
-
-const HOSTS: &str = "  - {name: alpha, runtimes: 1}\n  - {name: beta, runtimes: 1}\n  \
-                     - {name: gamma, runtimes: 1}";
-/// Heartbeats tell of long silence only: this machine may have a lot to do.
-const REPLICATED: &str = "replication: each-burst\nheartbeat: 250ms";
 
 /// One who follows the events.
 struct Follower {

@@ -9,18 +9,13 @@ mod support;
 use std::collections::BTreeSet;
 use std::path::Path;
 
-use long::{Long, findings};
+use long::{HOSTS, Long, REPLICATED, findings};
 use process::{children, signal, wait_for};
 use rustix::process::Signal;
 use serde_json::Value;
 use support::{Folder, example, nothing_is_lost, number, run};
 
 const CHAIN: &str = "webedge.yaml";
-const HOSTS: &str = "  - {name: alpha, runtimes: 1}\n  - {name: beta, runtimes: 1}\n  \
-                     - {name: gamma, runtimes: 1}";
-/// Heartbeats tell of long silence only: this machine may have a lot to do.
-const REPLICATED: &str = "replication: each-burst\nheartbeat: 250ms";
-
 /// What `weir get` says, once it is answered: a machine with a lot to do may be too late.
 #[track_caller]
 fn get(what: &str, socket: &str) -> Value {

@@ -98,9 +98,9 @@ pub(super) struct Asked {
     pub(super) unseen: Vec<Unseen>,
     /// Hosts that the run looks after.
     pub(super) hosts: Hosts,
-    /// What happens to them and to runtimes.
+    /// Events of hosts and runtimes.
     pub(super) events: Events,
-    /// Each who follows them has a part.
+    /// Each stream that follows events has a clone: the count says how many there are.
     pub(super) followers: Arc<()>,
 }
 

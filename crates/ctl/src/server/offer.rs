@@ -30,7 +30,7 @@ pub struct Offer<'a> {
     pub outputs: Vec<v1::PortInfo>,
     /// Hosts that the run looks after; none where it does not.
     pub hosts: Hosts,
-    /// What happens to hosts and runtimes.
+    /// Events of hosts and runtimes.
     pub events: Events,
     /// Command channels of the threads: those of places of runtimes first, that of the ports
     /// last.

@@ -31,9 +31,9 @@ const MOST_FLOWS: u32 = 10_000;
 const FLOWS: u32 = 100;
 /// Why an instance has no events.
 const NO_SWITCH: &str = "this instance has no runtimes behind a switch";
-/// Events that are taken at a time.
+/// Events that a stream takes at a time.
 const EVENTS: usize = 64;
-/// Interval in which it is looked for new ones.
+/// Interval in which a stream looks for new events.
 const LOOK: Duration = Duration::from_millis(100);
 
 struct Service {
@@ -108,7 +108,7 @@ pub(super) fn start(
         tokio::select! {
             _ = served => {}
             // The run has ended: open connections are cut off.
-            // Who follows events gets the last ones before.
+            // Followers of events get the last ones first.
             _ = async {
                 let _ = stopped.await;
                 if Arc::strong_count(&followed.followers) > 1 {

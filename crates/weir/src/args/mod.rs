@@ -71,7 +71,7 @@ pub(crate) enum Command {
     /// Runtimes, hosts, replicas or moves of a running cluster
     Get(Get),
     #[cfg(feature = "control")]
-    /// What has happened to runtimes and hosts of a running cluster
+    /// Events of runtimes and hosts of a running cluster: deaths, recoveries, drains, moves
     Events(Events),
     #[cfg(feature = "control")]
     /// Move units from one runtime of a running cluster to another
@@ -272,7 +272,7 @@ pub(crate) struct Run {
     /// Hosts that `weir up` has started for this run, and their key
     #[arg(skip)]
     pub(crate) raised: Option<Raised>,
-    /// What happens to its runtimes and hosts
+    /// Events of its runtimes and hosts
     #[arg(skip)]
     pub(crate) happened: weir_ctl::events::Events,
     /// With interfaces: run in spite of what `weir doctor` calls a problem

@@ -13,6 +13,12 @@ use crate::process::{children, signal};
 use crate::support::compare::{Run, flows, sorted};
 use crate::support::{Folder, conserved, example, number, run, weir};
 
+/// Three hosts with a runtime each.
+pub(crate) const HOSTS: &str = "  - {name: alpha, runtimes: 1}\n  - {name: beta, runtimes: 1}\n  \
+                     - {name: gamma, runtimes: 1}";
+/// Heartbeats tell of long silence only: this machine may have a lot to do.
+pub(crate) const REPLICATED: &str = "replication: each-burst\nheartbeat: 250ms";
+
 /// A run that lasts some seconds, with a control socket, and its folder. Dropped, it ends.
 pub(crate) struct Long {
     child: Option<Child>,

@@ -74,6 +74,7 @@ pub struct Cluster {
     ends: Ended,
     /// Why runtimes have died while the run went on, and which took their places.
     deaths: Deaths,
+    /// Since a death, until all units go on.
     recovery: Option<Recovery>,
     /// Frames that were lost with them: 0 unless there is a bug.
     lost: u64,

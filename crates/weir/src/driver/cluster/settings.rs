@@ -38,7 +38,7 @@ pub struct ClusterSettings {
     pub processes: Option<RuntimeProcesses>,
     /// Runtimes on other hosts.
     pub remote: Option<RemoteHosts>,
-    /// What happens to runtimes is noted here.
+    /// Takes the events of runtimes.
     pub happened: Events,
 }
 
