@@ -50,6 +50,15 @@ pub enum What {
         /// Units that were lost meanwhile.
         lost: u64,
     },
+    /// The switch has died: why, and what comes of it.
+    SwitchDied(String),
+    /// A switch has started and takes over the runtimes that the one before has left.
+    TookOver {
+        /// Generation of the switch: 2 is the first one that takes over.
+        generation: u16,
+        /// Number of these runtimes.
+        runtimes: usize,
+    },
     /// The agent of a host is ready.
     HostReady,
     /// The agent of a host has died, or did not start: why.
@@ -58,7 +67,7 @@ pub enum What {
 
 impl What {
     /// Every kind.
-    pub const KINDS: [&'static str; 9] = [
+    pub const KINDS: [&'static str; 11] = [
         "runtime_starts",
         "runtime_ready",
         "runtime_died",
@@ -66,6 +75,8 @@ impl What {
         "runtime_ended",
         "units_move",
         "recovered",
+        "switch_died",
+        "took_over",
         "host_ready",
         "host_died",
     ];
@@ -80,8 +91,10 @@ impl What {
             What::RuntimeEnded => 4,
             What::UnitsMove { .. } => 5,
             What::Recovered { .. } => 6,
-            What::HostReady => 7,
-            What::HostDied(_) => 8,
+            What::SwitchDied(_) => 7,
+            What::TookOver { .. } => 8,
+            What::HostReady => 9,
+            What::HostDied(_) => 10,
         };
         What::KINDS[place]
     }
@@ -114,7 +127,7 @@ impl What {
 
     /// Cuts a reason to its bound.
     fn cut(&mut self) {
-        if let What::RuntimeDied { why, .. } | What::HostDied(why) = self
+        if let What::RuntimeDied { why, .. } | What::HostDied(why) | What::SwitchDied(why) = self
             && why.len() > LONGEST
         {
             why.truncate(why.floor_char_boundary(LONGEST));
@@ -131,7 +144,9 @@ impl fmt::Display for What {
             What::RuntimeReady(after) => {
                 write!(f, "is ready, {:.3} s after its start", after.as_secs_f64())
             }
-            What::RuntimeDied { why, .. } | What::HostDied(why) => f.write_str(why),
+            What::RuntimeDied { why, .. } | What::HostDied(why) | What::SwitchDied(why) => {
+                f.write_str(why)
+            }
             What::RuntimeDrains { units } => write!(f, "gives its units away: {units}"),
             What::RuntimeEnded => f.write_str("has ended"),
             What::UnitsMove { to, units } => write!(f, "units go to runtime {to}: {units}"),
@@ -140,6 +155,13 @@ impl fmt::Display for What {
                 "every unit has its owner again, and its replica if it is to have one, {:.3} s \
                  after the death was noticed; units lost: {lost}",
                 after.as_secs_f64()
+            ),
+            What::TookOver {
+                generation,
+                runtimes,
+            } => write!(
+                f,
+                "switch {generation} takes the runtimes of the one before over: {runtimes}"
             ),
             What::HostReady => f.write_str("its agent is ready"),
         }
@@ -276,6 +298,11 @@ mod tests {
             What::Recovered {
                 after: Duration::from_millis(410),
                 lost: 2,
+            },
+            What::SwitchDied("it was killed".to_owned()),
+            What::TookOver {
+                generation: 2,
+                runtimes: 3,
             },
             What::HostReady,
             What::HostDied("it was killed".to_owned()),

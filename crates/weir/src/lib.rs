@@ -37,6 +37,7 @@ pub mod driver;
 mod exit;
 mod generate;
 mod ids;
+mod mark;
 mod nf;
 mod output;
 mod plan;

@@ -39,6 +39,8 @@ const KIND_BEAT: u8 = 1;
 const KIND_HELLO: u8 = 2;
 const KIND_WELCOME: u8 = 3;
 const KIND_GONE: u8 = 4;
+const KIND_WHO: u8 = 5;
+const KIND_HERE: u8 = 6;
 
 /// Numbers that each beat tells of its sender.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -61,6 +63,10 @@ pub enum Control<'a> {
     /// Agent to switch: the process of the runtime `destination` names is over, or can't be
     /// started; why, for people.
     Gone(&'a [u8]),
+    /// Switch to agent: which runtimes are there? Repeated until it is answered.
+    Who(&'a [u8]),
+    /// Agent to switch: these.
+    Here(&'a [u8]),
 }
 
 /// The head of a control frame.
@@ -114,6 +120,8 @@ pub(super) fn write(key: &Key, head: Head, control: Control<'_>, out: &mut Vec<u
         Control::Hello(body) => (KIND_HELLO, body),
         Control::Welcome => (KIND_WELCOME, &[]),
         Control::Gone(body) => (KIND_GONE, body),
+        Control::Who(body) => (KIND_WHO, body),
+        Control::Here(body) => (KIND_HERE, body),
     };
     out.extend(MAGIC.to_be_bytes());
     out.extend([VERSION, kind, 0, 0, 0, 0]);
@@ -162,6 +170,8 @@ pub fn read<'a>(key: &Key, frame: &'a [u8]) -> Result<(Head, Control<'a>), LinkR
         KIND_HELLO => Control::Hello(body),
         KIND_WELCOME if body.is_empty() => Control::Welcome,
         KIND_GONE => Control::Gone(body),
+        KIND_WHO => Control::Who(body),
+        KIND_HERE => Control::Here(body),
         _ => return Err(LinkReject::Malformed),
     };
     let head = Head {

@@ -146,7 +146,9 @@ impl Switch {
     /// Packets (and what else was numbered, where copies are kept) that are on
     /// their way.
     pub fn in_flight(&self) -> u64 {
-        self.packets.flying.max(self.kept.count() as u64)
+        let held = self.recovery.as_ref();
+        let held = held.map_or(0, |recovery| recovery.held.len() as u64);
+        held + self.packets.flying.max(self.kept.count() as u64)
     }
 
     /// Packets that there is room for among those kept; without bound where none is. More
@@ -167,7 +169,7 @@ impl Switch {
     pub fn is_settled(&self) -> bool {
         let replicates = self.settings.replication != Replication::None;
         let alone = replicates && self.runtimes.without_replica > 0;
-        !alone && !self.sweep.is_unfinished() && self.pendings.unsettled == 0
+        !self.is_recovering() && !alone && !self.sweep.is_unfinished() && self.pendings.unsettled == 0
     }
 
     /// Units lost with runtimes that died.

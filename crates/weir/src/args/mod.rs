@@ -21,6 +21,7 @@ use weir_protocol::settings::{Dispatch, Replication};
 
 use crate::driver::Pace;
 use crate::driver::live::Speed;
+use crate::mark::Mark;
 
 #[cfg(feature = "terminal")]
 pub(crate) use ask::Top;
@@ -329,6 +330,8 @@ pub(crate) struct Raised {
     pub(crate) key: Key,
     /// As they stand.
     pub(crate) hosts: Hosts,
+    /// What was taken in, by this switch and those before.
+    pub(crate) mark: Mark,
 }
 
 /// A host for runtimes.
@@ -376,6 +379,9 @@ pub(crate) struct Agent {
     /// Most runtimes at a time
     #[arg(long, value_name = "N", default_value_t = 16)]
     pub(crate) most: usize,
+    /// How long its runtimes keep their states and wait for another switch when theirs is gone
+    #[arg(long, value_name = "SECONDS", value_parser = seconds, default_value = "30")]
+    pub(crate) outlive: std::time::Duration,
     /// Override a setting, as in `weir run`
     #[arg(long = "set", value_name = "NF.KEY=VALUE")]
     pub(crate) set: Vec<Override>,

@@ -10,8 +10,9 @@ use super::seconds::seconds;
 #[derive(Clone, Debug, ClapArgs)]
 #[command(after_help = "\
 Each host of the composition is a process (`weir agent`) with an address of its own on the loopback;
-the switch and the ports, and the runtimes of the switch's host, are in this process. A key is made
-up for each run. An agent or a runtime that dies gets a successor; all processes end with this one.
+the switch and the ports, and the runtimes of the switch's host, are in another one. A key is made
+up for each run. An agent, a runtime or a switch that dies gets a successor; all processes end with
+this one.
 It takes no privileges, but for ports that are interfaces.
 
 Examples:
@@ -46,4 +47,7 @@ pub(crate) struct Up {
     /// No progress on standard error
     #[arg(long, short)]
     pub(crate) quiet: bool,
+    /// This process has the switch of the one with this number, and ends with that
+    #[arg(long, value_name = "PROCESS", hide = true)]
+    pub(crate) switch: Option<u32>,
 }

@@ -47,6 +47,8 @@ struct ChainActors {
 pub(super) struct RuntimeNode {
     work: Work,
     handler: CommandHandler,
+    /// That of the switch before, whose watches are taken off by it.
+    former: Option<CommandHandler>,
     /// Time in rounds with work, in ns.
     busy: u64,
 }
@@ -114,8 +116,15 @@ impl RuntimeNode {
                 internal: Internal::default(),
             },
             handler,
+            former: None,
             busy: 0,
         })
+    }
+
+    /// Takes commands from here as well; those that came the way before are carried out.
+    pub(super) fn obey(&mut self, handler: CommandHandler) {
+        handler.set_open(true);
+        self.former = Some(std::mem::replace(&mut self.handler, handler));
     }
 
     /// Packets that have come so far.
@@ -162,8 +171,12 @@ impl Node for RuntimeNode {
     }
 
     fn take_commands(&mut self) -> bool {
-        self.handler.carry_out(&mut self.work);
-        self.handler.is_busy()
+        let mut is_busy = false;
+        for handler in self.former.iter_mut().chain([&mut self.handler]) {
+            handler.carry_out(&mut self.work);
+            is_busy |= handler.is_busy();
+        }
+        is_busy
     }
 
     fn prepare_park(&mut self) -> bool {
@@ -186,7 +199,8 @@ impl Node for RuntimeNode {
     }
 
     fn descriptors<'a>(&'a self, into: &mut Vec<BorrowedFd<'a>>) {
-        into.extend(self.handler.descriptor());
+        let handlers = self.former.iter().chain([&self.handler]);
+        into.extend(handlers.filter_map(CommandHandler::descriptor));
     }
 
     fn longest(&self) -> Duration {

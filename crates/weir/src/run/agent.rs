@@ -27,7 +27,7 @@ pub(crate) fn run(args: &Args, kinds: &[Kind]) -> Outcome {
     let key = key(&args.key)?;
     // A file that can't be run is refused here, not at each start.
     let file = chains::load(&args.chain, &args.templates, &args.set, 0, kinds)?;
-    let mut agent = Agent::listen(args.listen, key, command(args), args.most)?;
+    let mut agent = Agent::listen(args.listen, key, command(args), (args.most, args.outlive))?;
     let at = agent
         .address()
         .map_err(|e| Failure::outside(e.to_string()))?;
@@ -50,6 +50,17 @@ pub(crate) fn run(args: &Args, kinds: &[Kind]) -> Outcome {
                     "runtime {runtime} is started for the switch at {switch}"
                 ));
             }
+            AgentEvent::Waits { runtime } => {
+                say(format_args!(
+                    "warning: the switch of runtime {runtime} is gone: it waits {} s for another one",
+                    args.outlive.as_secs_f64()
+                ));
+            }
+            AgentEvent::Taken { runtime, switch } => {
+                say(format_args!(
+                    "runtime {runtime} is taken over by the switch at {switch}"
+                ));
+            }
             AgentEvent::Over { runtime, how } => {
                 say(format_args!("runtime {runtime} has ended {how}"));
             }
@@ -66,7 +77,7 @@ pub(crate) fn run(args: &Args, kinds: &[Kind]) -> Outcome {
 
 /// Has this process end with the one that started it, as `weir up` does, whose signals are not for
 /// this one.
-fn end_with(parent: u32) -> Result<(), Failure> {
+pub(super) fn end_with(parent: u32) -> Result<(), Failure> {
     let failed = |error: std::io::Error| {
         Failure::outside(format!("can't end with process {parent}: {error}"))
     };

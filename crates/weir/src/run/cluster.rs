@@ -39,7 +39,10 @@ pub(super) fn run(
     more: Option<Box<dyn More>>,
     watched: &mut Watched<'_>,
 ) -> Outcome {
-    let input = Input::open(ports)?;
+    let mut input = Input::open(ports)?;
+    if let Some(raised) = &args.raised {
+        input.go_on_behind(raised.mark.clone());
+    }
     // Watches that are armed at the start see engines of this process alone.
     let processes = match watched.is_on() {
         false => processes(args, runtimes, plans),

@@ -12,6 +12,7 @@ use weir_packet::{Frame, FramePool};
 
 use crate::exit::Failure;
 
+use crate::mark::Mark;
 use super::ports::Ports;
 
 /// Time in which further signals are the first one's: some senders, GNU
@@ -27,7 +28,19 @@ pub(super) struct Input {
     told: Arc<Told>,
     /// Why an input could not go on: told when what was read has come.
     failed: Option<PortError>,
+    taken: Option<Taken>,
 }
+
+/// Packets that were taken in, for the next switch of a cluster.
+struct Taken {
+    mark: Mark,
+    count: u64,
+    /// Those that the switch before had, which are passed over.
+    before: u64,
+}
+
+/// Packets that are passed over with one call.
+const PASSED: usize = 256;
 
 /// Between the thread that waits for signals and the one that takes packets in.
 #[derive(Default)]
@@ -56,7 +69,17 @@ impl Input {
             merged,
             told,
             failed: None,
+            taken: None,
         })
+    }
+
+    /// Passes over what the mark says, and tells it what is taken in.
+    pub(super) fn go_on_behind(&mut self, mark: Mark) {
+        self.taken = Some(Taken {
+            count: 0,
+            before: mark.read(),
+            mark,
+        });
     }
 
     /// As [`MergedInput::receive`]; ended where a signal came, or an input can't go
@@ -68,7 +91,17 @@ impl Input {
         max: usize,
     ) -> Result<Received, PortError> {
         self.look();
-        match self.merged.receive(pool, into, max) {
+        let passes = (self.taken.as_ref()).is_some_and(|taken| taken.count < taken.before);
+        if passes {
+            return Ok(self.pass_over(pool));
+        }
+        let before = into.len();
+        let received = self.merged.receive(pool, into, max);
+        if let Some(taken) = &mut self.taken {
+            taken.count += (into.len() - before) as u64;
+            taken.mark.write(taken.count);
+        }
+        match received {
             Err(error) => {
                 self.merged.end();
                 self.failed.get_or_insert(error);
@@ -77,6 +110,23 @@ impl Input {
             Ok(Received::End) => self.failed.take().map_or(Ok(Received::End), Err),
             Ok(Received::More) => Ok(Received::More),
         }
+    }
+
+    /// Passes over some of the packets that the switch before had.
+    fn pass_over(&mut self, pool: &mut FramePool) -> Received {
+        let Some(taken) = &mut self.taken else {
+            return Received::More;
+        };
+        let most = usize::try_from(taken.before - taken.count).unwrap_or(PASSED);
+        let mut passed = Vec::new();
+        let received = self.merged.receive(pool, &mut passed, most.min(PASSED));
+        taken.count += passed.len() as u64;
+        pool.give_all(&mut passed);
+        received.unwrap_or_else(|error| {
+            self.merged.end();
+            self.failed.get_or_insert(error);
+            Received::More
+        })
     }
 
     /// Reads no more: what was read still comes.

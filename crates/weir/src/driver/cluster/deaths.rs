@@ -13,6 +13,7 @@ use weir_protocol::switch::Share;
 use super::super::runtime_done::RuntimeDone;
 use super::super::wiring::NO_CHAIN;
 use super::Cluster;
+use super::takeover::Phase;
 use super::member::{Member, NO_MEMBER, Site, State};
 use crate::say::say;
 
@@ -117,7 +118,7 @@ impl Cluster {
             self.await_recovery();
         }
         self.fail_over(place, now);
-        if !self.begun && before == State::Starts {
+        if self.phase == Phase::Starts && before == State::Starts {
             return Err(why);
         }
         self.plan_successor(place, before, &why);
@@ -292,6 +293,10 @@ impl Cluster {
     ///
     /// None runs, and none can be started any more.
     pub(super) fn start_successors(&mut self) -> Result<(), ExecError> {
+        if self.phase == Phase::TakesOver {
+            // The switch asks the survivors first.
+            return Ok(());
+        }
         let (now, spread) = (Instant::now(), &self.settings.spread);
         let is_due = |member: &Member| member.successor_at.is_some_and(|at| at <= now);
         let due = (0..).zip(&self.members).filter(|(_, its)| is_due(its));

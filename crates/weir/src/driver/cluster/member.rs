@@ -72,6 +72,8 @@ pub(super) struct Member {
     pub(super) ends: SwitchEnds,
     pub(super) site: Site,
     pub(super) state: State,
+    /// The first runtime that this switch starts here: ids of earlier switches are lower.
+    first: RuntimeId,
     /// When the state began.
     pub(super) entered: Instant,
     pub(super) deaths: Restarts,
@@ -89,13 +91,14 @@ pub(super) struct Member {
 }
 
 impl Member {
-    /// One that was never started, for so many chains.
+    /// One that was never started, for so many chains. Its first runtime has the id of `ends`.
     pub(super) fn absent(ends: SwitchEnds, site: Site, chains: usize) -> Member {
         let policy = match &site {
             Site::Thread { far: Some(_), .. } => FAR,
             Site::Thread { far: None, .. } | Site::Process(_) => RUNTIME,
         };
         Member {
+            first: ends.id,
             ends,
             site,
             state: State::Absent,
@@ -130,7 +133,8 @@ impl Member {
 
     /// The id of its successor, among so many places.
     pub(super) fn next_id(&self, places: usize) -> RuntimeId {
-        RuntimeId(self.ends.id.0.saturating_add(places as u32))
+        let next = self.ends.id.0.saturating_add(places as u32);
+        self.first.max(RuntimeId(next))
     }
 
     /// The id of a runtime that may be started here, among so many places: none was, or the last

@@ -13,12 +13,13 @@ use weir_runtime::RuntimeConfig;
 use super::super::link::{Agents, LinkNode, LinkPlan};
 use super::super::runtime_node::{RuntimeNode, RuntimePlan};
 use super::super::supply::Supply;
-use super::super::wiring::{NO_CHAIN, Seat, ToRuntime, place_of};
+use super::super::wiring::{Seat, ToRuntime, place_of};
 use super::deaths::START_PATIENCE;
 use super::member::{Member, NO_MEMBER, Site, State};
 use super::node::ClusterNode;
 use super::process::Starting;
 use super::start::parker;
+use super::takeover::Phase;
 use super::{Chain, Cluster};
 
 /// Makes a node, on its thread.
@@ -110,6 +111,8 @@ impl Cluster {
         let remote = self.settings.remote.as_ref();
         let agent = remote.and_then(|remote| Some((remote, remote.agent_of(place)?)));
         if let (Some(commands), Some((remote, agent))) = (far, agent) {
+            let mut survivors = self.found.survivors.iter();
+            let survivor = survivors.find(|survivor| survivor.id == id);
             let plan = LinkPlan {
                 id,
                 agents: Agents {
@@ -120,6 +123,8 @@ impl Cluster {
                     engine: self.settings.engine,
                     replication: self.settings.replication,
                     start: remote.start,
+                    generation: self.found.generation,
+                    after: survivor.map(|survivor| survivor.before),
                 },
                 places: self.members.len(),
                 units: self.unit_places(),
@@ -205,17 +210,29 @@ impl Cluster {
         let id = member.ends.id;
         // It was not asked whether it has anything to do.
         self.echo = None;
+        self.tell(id, What::RuntimeReady(after));
+        if self.phase == Phase::TakesOver {
+            // It joins with the other survivors.
+            return;
+        }
+        for Chain { switch, .. } in &mut self.chains {
+            switch.join(now, id);
+        }
+        self.set_host(id);
         for chain in 0..self.chains.len() {
-            if let Some(at) = self.internal.expect(self.chains.get_mut(chain), NO_CHAIN) {
-                at.switch.join(now, id);
-                if let Some(remote) = &self.settings.remote {
-                    at.switch.set_host(id, remote.host_of(place));
-                }
-            }
             self.send(chain, now);
         }
         self.tell_who_runs();
-        self.tell(id, What::RuntimeReady(after));
+    }
+
+    /// Tells the switches on which host a runtime is.
+    pub(super) fn set_host(&mut self, id: RuntimeId) {
+        let place = place_of(id, self.members.len());
+        if let Some(remote) = &self.settings.remote {
+            for Chain { switch, .. } in &mut self.chains {
+                switch.set_host(id, remote.host_of(place));
+            }
+        }
     }
 
     pub(super) fn tell_who_runs(&mut self) {

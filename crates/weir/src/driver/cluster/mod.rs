@@ -14,6 +14,7 @@ mod process;
 mod recovery;
 mod settings;
 mod start;
+mod takeover;
 #[cfg(test)]
 pub(crate) mod tests;
 mod told;
@@ -36,11 +37,13 @@ use node::ClusterNode;
 pub(super) use process::HELLO;
 pub use process::RuntimeProcess;
 use recovery::Recovery;
+use takeover::Phase;
 pub use settings::{ClusterSettings, RuntimeProcesses};
 
 use super::clock::Clock;
 use super::ends::{EndAsked, EndsAsked};
 use super::hand_overs::HandOvers;
+use super::link::Found;
 use super::relay::Relay;
 use super::wiring::{NO_CHAIN, ToRuntime, ToSwitch};
 
@@ -88,8 +91,9 @@ pub struct Cluster {
     rounds: u32,
     /// Some runtimes have processes of their own.
     has_processes: bool,
-    /// The runtimes of the start were ready: from here on the run outlives deaths.
-    begun: bool,
+    phase: Phase,
+    /// Runtimes that a switch before this one has left, and this one's generation.
+    found: Found,
     /// When these were last looked after.
     looked: Time,
     /// The question that runtimes were asked, and how many have answered.
@@ -126,7 +130,8 @@ impl Cluster {
     /// more, so that nothing needs to be dropped.
     pub fn room(&self) -> usize {
         let waits = |member: &Member| member.ends.data.iter().any(|queue| queue.waiting() > 0);
-        if self.members.iter().any(waits) || self.waits_for_runtime() {
+        let recovers = self.chains.iter().any(|at| at.switch.is_recovering());
+        if recovers || self.members.iter().any(waits) || self.waits_for_runtime() {
             return 0;
         }
         let keeping = self.settings.keeping();
@@ -433,10 +438,11 @@ impl Cluster {
                 carrier.frames(&mut self.pool, queue);
             }
         }
+        let switch = Peer::Switch(self.found.generation);
         // Before the packets that they are about: a runtime reads them in the other order, and
         // knows by then in which view a packet is.
         for (to, message) in outbox.messages.drain(..) {
-            carrier.message(Peer::Switch(1), to, message);
+            carrier.message(switch, to, message);
         }
         for queue in &mut outbox.queues {
             carrier.frames(&mut self.pool, queue);

@@ -12,18 +12,20 @@ use super::super::wiring::{RuntimeEnds, SwitchEnds, wire, wire_peers};
 use super::member::{Member, Site};
 use super::process::{HelloOf, wire_process};
 use super::settings::ClusterSettings;
+use super::takeover::first_id;
 
-/// The places of so many runtimes, none of which is started yet.
+/// The places of runtimes, none of which is started yet, for a switch of this generation.
 pub(super) fn members(
-    most: u32,
     stages: &Arc<[Stage]>,
     mut room: Option<&mut SharedRoom>,
     settings: &ClusterSettings,
+    generation: u16,
     wakers: &Wakers,
 ) -> Result<Vec<Member>, ExecError> {
+    let most = settings.most_runtimes.max(settings.runtimes);
     let mut wired: Vec<(SwitchEnds, Site)> = Vec::new();
     for place in 0..most {
-        let id = RuntimeId(place + 1);
+        let id = first_id(generation, place, most);
         wired.push(match (&settings.processes, room.as_deref_mut()) {
             (Some(processes), Some(room)) if processes.has(place as usize, settings.runtimes) => {
                 let main = wakers.for_process(0)?;
@@ -35,7 +37,7 @@ pub(super) fn members(
                 let (ends, home) = wire_process(room, id, stages, main, hello)?;
                 (ends, Site::Process(Box::new(home)))
             }
-            _ => on_thread(id, stages, settings)?,
+            _ => on_thread(id, place as usize, stages, settings)?,
         });
     }
     wire_threads(&mut wired);
@@ -47,12 +49,13 @@ pub(super) fn members(
 /// A runtime on a thread, or the thread that stands for one on another host.
 fn on_thread(
     id: RuntimeId,
+    place: usize,
     stages: &Arc<[Stage]>,
     settings: &ClusterSettings,
 ) -> Result<(SwitchEnds, Site), ExecError> {
     let (ends, theirs) = wire(id, stages.len());
     let remote = settings.remote.as_ref();
-    let agent = remote.and_then(|remote| remote.agent_of(id.0 as usize - 1));
+    let agent = remote.and_then(|remote| remote.agent_of(place));
     let engines = || Engines::Runtime(format!("runtime {}", id.0), stages.to_vec());
     let site = Site::Thread {
         theirs: Some(Box::new(theirs)),

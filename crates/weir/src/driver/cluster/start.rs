@@ -8,12 +8,14 @@ use weir_io::IdlePolicy;
 use weir_nf::host::Stage;
 use weir_packet::{FramePool, Internal, MemoryLayout, PacketMemory, Time};
 use weir_protocol::in_process::{self, BURST, MESSAGES};
-use weir_protocol::{RuntimeId, Switch};
+use weir_protocol::Switch;
+use weir_protocol::settings::SwitchSettings;
 use weir_runtime::RuntimeConfig;
 
 use super::super::clock::Clock;
 use super::super::ends::EndsAsked;
 use super::super::hand_overs::HandOvers;
+use super::super::link::Found;
 use super::super::process::SharedRoom;
 use super::end::GateCounts;
 use super::ended::{Deaths, Ended};
@@ -21,6 +23,7 @@ use super::member::{Member, Site, State};
 use super::places::members;
 use super::process::ring_words;
 use super::settings::ClusterSettings;
+use super::takeover::Phase;
 use super::{Chain, Cluster};
 
 impl Cluster {
@@ -31,21 +34,32 @@ impl Cluster {
     /// A stage that can't be run, a thread that can't be started or pinned.
     pub fn start(stages: &[Stage], settings: ClusterSettings) -> Result<Cluster, ExecError> {
         let mut cluster = Cluster::place_all(stages.into(), settings)?;
-        for number in 1..=cluster.settings.runtimes {
-            cluster.place(RuntimeId(number))?;
+        if !cluster.found.survivors.is_empty() {
+            cluster.take_over()?;
+            return Ok(cluster);
+        }
+        for place in 0..cluster.settings.runtimes as usize {
+            let Some(member) = cluster.members.get(place) else {
+                continue;
+            };
+            cluster.place(member.ends.id)?;
         }
         cluster.start_placed()?;
         let (mut out, mut events) = (Vec::new(), Vec::new());
         while cluster.members.iter().any(|m| m.state == State::Starts) {
             cluster.step(&mut out, &mut events, true)?;
         }
-        cluster.begun = true;
+        cluster.phase = Phase::Runs;
         Ok(cluster)
     }
 
     /// A cluster none of whose runtimes is started.
     fn place_all(stages: Arc<[Stage]>, settings: ClusterSettings) -> Result<Cluster, ExecError> {
         let most = settings.most_runtimes.max(settings.runtimes);
+        let found = match &settings.remote {
+            Some(remote) => remote.survivors(most as usize)?,
+            None => Found::default(),
+        };
         let layout = layout_for(stages.len(), most, &settings);
         let mut room = match &settings.processes {
             Some(processes) => {
@@ -59,10 +73,10 @@ impl Cluster {
             weir_exec::pin(core).map_err(ExecError)?;
         }
         let chains = stages.iter();
-        let chains = chains.map(|stage| Chain::new(stage, &settings, layout));
+        let chains = chains.map(|stage| Chain::new(stage, &settings, found.generation, layout));
         let chains = chains.collect::<Result<_, _>>()?;
         let wakers = Wakers::new(settings.spread.threads(most as usize))?;
-        let members = members(most, &stages, room.as_mut(), &settings, &wakers)?;
+        let members = members(&stages, room.as_mut(), &settings, found.generation, &wakers)?;
         let (senders, handlers) = command_channels(&members)?;
         Ok(Cluster {
             pool,
@@ -85,7 +99,8 @@ impl Cluster {
             packet_time: Time::ZERO,
             rounds: 0,
             has_processes: room.is_some(),
-            begun: false,
+            phase: Phase::Starts,
+            found,
             looked: Time::ZERO,
             echo: None,
             echoes: 0,
@@ -103,10 +118,14 @@ impl Chain {
     fn new(
         stage: &Stage,
         settings: &ClusterSettings,
+        generation: u16,
         layout: MemoryLayout,
     ) -> Result<Chain, ExecError> {
         let keeping = settings.keeping();
-        let of_switch = in_process::switch_with(settings.dispatch, keeping);
+        let of_switch = SwitchSettings {
+            generation,
+            ..in_process::switch_with(settings.dispatch, keeping)
+        };
         let config = RuntimeConfig {
             follows: true,
             event_bytes: 0,

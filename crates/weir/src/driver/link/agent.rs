@@ -1,13 +1,18 @@
 //! An agent: starts runtimes on its host for switches elsewhere, and looks after them.
 //!
 //! A switch says hello until the runtime itself answers it. So the agent keeps nothing that
-//! must survive it, answers nothing but that a runtime is over, and is needed for no packet.
+//! must survive it, answers nothing but which runtimes are here and that one is over, and is needed
+//! for no packet.
+//!
+//! A runtime whose switch is gone says so, and waits. The next switch asks who is here
+//! ([`Control::Who`]), and says hello with the name of the switch before.
 
 use std::collections::BTreeMap;
-use std::net::{IpAddr, SocketAddr, UdpSocket};
+use std::net::{SocketAddr, UdpSocket};
 use std::process::Child;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use weir_exec::ExecError;
 use weir_io::shared::Channel;
 use weir_protocol::Key;
@@ -15,13 +20,13 @@ use weir_protocol::link::control::{self, Control, Head};
 use weir_protocol::stream::ProcessStart;
 
 use super::super::process::{ProcessCommand, Start as ProcessStartUp, cause};
-use super::hello::{HELLO, Hello, Start};
+use super::hello::{HELLO, Hello, Here, Listed, Start, TAKEN, VERSION, WAITS, Who};
 
 /// Longest sleep of the agent.
 const NAP: Duration = Duration::from_millis(100);
 /// Octets of the longest control frame that is heard.
 const ROOM: usize = 64 << 10;
-/// Longest message that is heard of a runtime's process: none is.
+/// Longest message that is heard of a runtime's process.
 const LONGEST: usize = 1 << 10;
 /// Runtimes that are over and remembered: a hello that comes late starts none again.
 const REMEMBERED: usize = 4_096;
@@ -37,6 +42,18 @@ pub(crate) enum AgentEvent {
         /// Its id.
         runtime: u32,
         /// Address of its switch.
+        switch: SocketAddr,
+    },
+    /// The switch of a runtime is gone: it waits for another one.
+    Waits {
+        /// Its id.
+        runtime: u32,
+    },
+    /// Another switch has taken a runtime over.
+    Taken {
+        /// Its id.
+        runtime: u32,
+        /// Address of the switch.
         switch: SocketAddr,
     },
     /// A runtime is over.
@@ -59,9 +76,13 @@ struct Runtime {
     id: u32,
     child: Child,
     /// Closed with the agent, which ends the process.
-    _channel: Channel,
+    channel: Channel,
     switch: SocketAddr,
     network: u32,
+    /// Stands for its chains.
+    chains: u64,
+    /// Since when it has no switch.
+    waits: Option<Instant>,
 }
 
 /// See the module.
@@ -71,6 +92,8 @@ pub(crate) struct Agent {
     command: ProcessCommand,
     /// Most runtimes at a time.
     most: usize,
+    /// How long a runtime whose switch is gone waits for another one.
+    outlive: Duration,
     runtimes: BTreeMap<Pair, Runtime>,
     /// Those that are over, and why, the oldest first.
     over: Vec<(Pair, String)>,
@@ -78,7 +101,8 @@ pub(crate) struct Agent {
 }
 
 impl Agent {
-    /// An agent that listens there and starts at most so many runtimes at a time.
+    /// An agent that listens there and starts at most so many runtimes at a time, which outlive
+    /// their switch for so long.
     ///
     /// # Errors
     ///
@@ -87,16 +111,17 @@ impl Agent {
         at: SocketAddr,
         key: Key,
         command: ProcessCommand,
-        most: usize,
+        (most, outlive): (usize, Duration),
     ) -> Result<Agent, ExecError> {
         let failed = |error: std::io::Error| ExecError(format!("can't listen on {at}: {error}"));
         let socket = UdpSocket::bind(at).map_err(failed)?;
-        socket.set_read_timeout(Some(NAP)).map_err(failed)?;
+        socket.set_nonblocking(true).map_err(failed)?;
         Ok(Agent {
             socket,
             key,
             command,
             most,
+            outlive,
             runtimes: BTreeMap::new(),
             over: Vec::new(),
             number: 0,
@@ -114,14 +139,30 @@ impl Agent {
 
     /// Waits a short time for a switch, and looks after the runtimes.
     pub(crate) fn step(&mut self, mut said: impl FnMut(AgentEvent)) {
+        self.wait();
         let mut room = vec![0; ROOM];
-        if let Ok((length, from)) = self.socket.recv_from(&mut room) {
+        while let Ok((length, from)) = self.socket.recv_from(&mut room) {
             let heard = room.get(..length).unwrap_or(&[]);
             if let Err(why) = self.hear(heard, from, &mut said) {
                 said(AgentEvent::Refused { from, why });
             }
         }
         self.look_after(&mut said);
+    }
+
+    /// Sleeps until there is something to hear, for a short time at most.
+    fn wait(&self) {
+        let nap = Timespec {
+            tv_sec: 0,
+            tv_nsec: i64::from(NAP.subsec_nanos()),
+        };
+        let mut polled = vec![PollFd::new(&self.socket, PollFlags::IN)];
+        let runtimes = self.runtimes.values();
+        // One that has ended is found without that.
+        let channels = runtimes.filter(|runtime| !runtime.channel.has_ended());
+        polled.extend(channels.map(|runtime| PollFd::new(&runtime.channel, PollFlags::IN)));
+        // An error is a reason to look, as a signal is.
+        let _ = poll(&mut polled, Some(&nap));
     }
 
     fn hear(
@@ -132,10 +173,12 @@ impl Agent {
     ) -> Result<(), String> {
         let frame = control::unwrap(datagram).map_err(|why| why.to_string())?;
         let (head, control) = control::read(&self.key, frame).map_err(|why| why.to_string())?;
-        let Control::Hello(body) = control else {
-            return Err("it is no hello".to_owned());
-        };
         let pair = (head.source, head.destination);
+        let body = match control {
+            Control::Hello(body) => body,
+            Control::Who(body) => return self.say_who(pair, from, body),
+            _ => return Err("it is no hello".to_owned()),
+        };
         let hello = Hello::read(body);
         let Some(hello) = hello.filter(|hello| hello.ends() == (pair.1, pair.0)) else {
             let why = "the switch is of another version of weir than this agent";
@@ -151,7 +194,10 @@ impl Agent {
             self.say_gone(pair, from, hello.network, &why);
             return Ok(());
         }
-        if self.runtimes.len() >= self.most {
+        if let Some(before) = hello.after {
+            return self.hand_over((ProcessStart(before), pair), hello, from, said);
+        }
+        if self.runtimes.len() >= self.most && !self.end_one_that_waits() {
             let why = format!(
                 "there are {} runtimes here, as many as there may be",
                 self.most
@@ -162,6 +208,90 @@ impl Agent {
         self.start(pair, hello, from, said)
     }
 
+    /// Says which runtimes are here.
+    fn say_who(
+        &mut self,
+        (switch, _): Pair,
+        from: SocketAddr,
+        question: &[u8],
+    ) -> Result<(), String> {
+        let who: Option<Who> = serde_json::from_slice(question).ok();
+        if who.is_none_or(|who| who.version != VERSION) {
+            return Err("the switch is of another version of weir than this agent".to_owned());
+        }
+        let runtimes = self.runtimes.iter().map(|((switch, _), runtime)| Listed {
+            id: runtime.id,
+            switch: switch.0,
+            chains: runtime.chains,
+            waits: runtime.waits.is_some(),
+        });
+        let here = Here {
+            version: VERSION,
+            runtimes: runtimes.collect(),
+        };
+        let body = serde_json::to_vec(&here).map_err(|error| error.to_string())?;
+        self.say((switch, switch), from, 0, Control::Here(&body));
+        Ok(())
+    }
+
+    /// Gives a runtime that waits to the next switch.
+    fn hand_over(
+        &mut self,
+        (before, pair): (ProcessStart, Pair),
+        hello: Hello,
+        switch: SocketAddr,
+        said: &mut impl FnMut(AgentEvent),
+    ) -> Result<(), String> {
+        let network = hello.network;
+        let old = (before, pair.1);
+        let start = self.start_of(hello, switch)?;
+        let taken = match self.runtimes.get_mut(&old) {
+            None => Err("there is no such runtime".to_owned()),
+            Some(runtime) if runtime.waits.is_none() => Err("its switch lives".to_owned()),
+            Some(runtime) => {
+                let sent = runtime.channel.send(TAKEN, &start, &[], false);
+                sent.map_err(|error| format!("its process does not listen: {error}"))
+            }
+        };
+        if let Err(why) = taken {
+            self.say_gone(pair, switch, network, &why);
+            return Err(why);
+        }
+        if let Some(mut runtime) = self.runtimes.remove(&old) {
+            (runtime.waits, runtime.switch, runtime.network) = (None, switch, network);
+            said(AgentEvent::Taken {
+                runtime: runtime.id,
+                switch,
+            });
+            self.runtimes.insert(pair, runtime);
+        }
+        Ok(())
+    }
+
+    /// Ends the runtime that has waited longest for a switch; false where none waits.
+    fn end_one_that_waits(&mut self) -> bool {
+        let waiting = self.runtimes.values_mut().filter(|its| its.waits.is_some());
+        let Some(runtime) = waiting.min_by_key(|runtime| runtime.waits) else {
+            return false;
+        };
+        // It is over by itself otherwise, and found to be.
+        let _ = runtime.child.kill();
+        let _ = runtime.child.wait();
+        true
+    }
+
+    /// What a process is told at its start, and when another switch takes it over.
+    fn start_of(&self, hello: Hello, switch: SocketAddr) -> Result<Vec<u8>, String> {
+        let start = Start {
+            hello,
+            switch,
+            bind: self.address().map_err(|error| error.to_string())?.ip(),
+            key: self.key.0,
+            outlive: self.outlive,
+        };
+        serde_json::to_vec(&start).map_err(|error| error.to_string())
+    }
+
     fn start(
         &mut self,
         pair: Pair,
@@ -169,15 +299,8 @@ impl Agent {
         switch: SocketAddr,
         said: &mut impl FnMut(AgentEvent),
     ) -> Result<(), String> {
-        let bind: IpAddr = self.address().map_err(|error| error.to_string())?.ip();
-        let (id, network) = (hello.runtime().0, hello.network);
-        let start = Start {
-            hello,
-            switch,
-            bind,
-            key: self.key.0,
-        };
-        let bytes = serde_json::to_vec(&start).map_err(|error| error.to_string())?;
+        let (id, network, chains) = (hello.runtime().0, hello.network, hello.chains);
+        let bytes = self.start_of(hello, switch)?;
         let started = self.command.start(ProcessStartUp {
             name: &format!("runtime {id}"),
             hello: (HELLO, bytes),
@@ -190,9 +313,11 @@ impl Agent {
                 let runtime = Runtime {
                     id,
                     child,
-                    _channel: channel,
+                    channel,
                     switch,
                     network,
+                    chains,
+                    waits: None,
                 };
                 self.runtimes.insert(pair, runtime);
                 said(AgentEvent::Started {
@@ -212,6 +337,14 @@ impl Agent {
     fn look_after(&mut self, said: &mut impl FnMut(AgentEvent)) {
         let mut over = Vec::new();
         for (pair, runtime) in &mut self.runtimes {
+            while let Ok(Some(message)) = runtime.channel.receive(false) {
+                if message.kind == WAITS && runtime.waits.is_none() {
+                    runtime.waits = Some(Instant::now());
+                    said(AgentEvent::Waits {
+                        runtime: runtime.id,
+                    });
+                }
+            }
             if let Ok(Some(status)) = runtime.child.try_wait() {
                 over.push((*pair, cause(&status)));
             }
@@ -234,14 +367,17 @@ impl Agent {
     }
 
     fn say_gone(&mut self, pair: Pair, to: SocketAddr, network: u32, why: &str) {
+        self.say(pair, to, network, Control::Gone(why.as_bytes()));
+    }
+
+    fn say(&mut self, pair: Pair, to: SocketAddr, network: u32, control: Control<'_>) {
         self.number += 1;
         let head = Head {
             source: pair.0,
             destination: pair.1,
             number: self.number,
         };
-        let said = Control::Gone(why.as_bytes());
-        for datagram in control::datagram(network, &self.key, head, said).iter() {
+        for datagram in control::datagram(network, &self.key, head, control).iter() {
             // Like a loss: the switch asks again, or finds it silent.
             let _ = self.socket.send_to(datagram, to);
         }

@@ -20,6 +20,8 @@ use super::settings;
 
 /// Longest wait for a runtime's answer: it loads its chains and reserves memory.
 const PATIENCE: Duration = Duration::from_secs(10);
+/// Longest wait for one that is taken over: it has all that it needs.
+const PATIENCE_TAKEN: Duration = Duration::from_secs(2);
 /// Interval at which the agent is asked.
 const AGAIN: Duration = Duration::from_millis(100);
 /// Octets of the longest control frame that is heard here.
@@ -42,7 +44,7 @@ pub struct RemoteHosts {
 }
 
 /// Network identifier of links in VXLAN-GPE.
-const NETWORK: u32 = 0x0077_6569;
+pub(super) const NETWORK: u32 = 0x0077_6569;
 
 impl RemoteHosts {
     /// The agent of a place; `None` for this host.
@@ -74,6 +76,10 @@ pub(in super::super) struct Agents {
     pub(in super::super) engine: RuntimeConfig,
     pub(in super::super) replication: Replication,
     pub(in super::super) start: u32,
+    /// Generation of the switch.
+    pub(in super::super) generation: u16,
+    /// Process start of the switch before, from which the runtime is taken over.
+    pub(in super::super) after: Option<u64>,
 }
 
 /// Starts a runtime on another host: gives its socket and its link.
@@ -119,7 +125,8 @@ fn hello(agents: &Agents, id: RuntimeId, places: usize, units: &[u32]) -> Hello 
         version: VERSION,
         id: id.0,
         places,
-        switch: ProcessStart::of(Peer::Switch(1), agents.start).0,
+        switch: ProcessStart::of(Peer::Switch(agents.generation), agents.start).0,
+        after: agents.after,
         chains: agents.chains,
         seed: agents.engine.seed,
         replication: agents.replication.to_string(),
@@ -142,7 +149,11 @@ fn ask(
     (runtime, switch): (ProcessStart, ProcessStart),
     hello: &[u8],
 ) -> Result<SocketAddr, String> {
-    let until = Instant::now() + PATIENCE;
+    let patience = match agents.after {
+        Some(_) => PATIENCE_TAKEN,
+        None => PATIENCE,
+    };
+    let until = Instant::now() + patience;
     let mut number = 0;
     let mut room = [0; ROOM];
     while Instant::now() < until {

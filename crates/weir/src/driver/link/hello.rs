@@ -9,8 +9,12 @@ use weir_protocol::{Peer, RuntimeId};
 
 /// Kind of the first message of an agent to the process that it starts.
 pub(in super::super) const HELLO: u8 = 32;
+/// Kind of what an agent tells the process whose runtime another switch takes over: a [`Start`].
+pub(super) const TAKEN: u8 = 33;
+/// Kind of what a process tells its agent when its switch is gone; nothing follows.
+pub(super) const WAITS: u8 = 34;
 /// Version of what switch, agent and runtime say to one another.
-pub(super) const VERSION: u32 = 1;
+pub(super) const VERSION: u32 = 2;
 
 /// The settings of a runtime on another host. It fits into a datagram.
 #[derive(Clone, Debug, Serialize, Deserialize)]
@@ -23,6 +27,8 @@ pub(crate) struct Hello {
     pub(super) places: usize,
     /// Process start of the switch.
     pub(super) switch: u64,
+    /// Process start of the switch before, from which this one takes the runtime over.
+    pub(super) after: Option<u64>,
     /// Stands for the chains, which the process loads itself.
     pub(super) chains: u64,
     pub(super) seed: u64,
@@ -48,6 +54,37 @@ pub(crate) struct Start {
     pub(crate) switch: SocketAddr,
     pub(crate) bind: std::net::IpAddr,
     pub(crate) key: [u8; 16],
+    /// How long the runtime waits for another switch when this one is gone.
+    pub(crate) outlive: std::time::Duration,
+}
+
+/// A switch's question to an agent: which runtimes are there?
+#[derive(Debug, Serialize, Deserialize)]
+pub(super) struct Who {
+    /// Version of all that is said.
+    pub(super) version: u32,
+}
+
+/// The answer.
+#[derive(Debug, Serialize, Deserialize)]
+pub(super) struct Here {
+    /// Version of all that is said.
+    pub(super) version: u32,
+    /// The runtimes.
+    pub(super) runtimes: Vec<Listed>,
+}
+
+/// A runtime on an agent's host.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub(super) struct Listed {
+    /// Its id.
+    pub(super) id: u32,
+    /// Process start of its switch.
+    pub(super) switch: u64,
+    /// Stands for its chains.
+    pub(super) chains: u64,
+    /// Its switch is gone, and it waits for another one.
+    pub(super) waits: bool,
 }
 
 impl Hello {
@@ -66,6 +103,39 @@ impl Hello {
     pub(crate) fn ends(&self) -> (ProcessStart, ProcessStart) {
         let runtime = ProcessStart::of(Peer::Runtime(self.runtime()), 0);
         (runtime, ProcessStart(self.switch))
+    }
+
+    /// What a switch must have in common with the one before, to take this runtime over.
+    ///
+    /// # Errors
+    ///
+    /// What is different, for people.
+    pub(super) fn may_follow(&self, before: &Hello) -> Result<(), &'static str> {
+        let generation = |hello: &Hello| match ProcessStart(hello.switch).peer() {
+            Some(Peer::Switch(generation)) => generation,
+            _ => 0,
+        };
+        let same = [
+            (self.id == before.id, "another runtime is meant"),
+            (
+                self.chains == before.chains && self.units == before.units,
+                "its chain file is another one than the switch's",
+            ),
+            (
+                self.places == before.places,
+                "the switch has another number of places for runtimes",
+            ),
+            (
+                self.replication == before.replication,
+                "the switch replicates otherwise",
+            ),
+            (
+                generation(self) > generation(before),
+                "the switch is no newer than the one before",
+            ),
+        ];
+        let differs = same.into_iter().find(|(is_same, _)| !is_same);
+        differs.map_or(Ok(()), |(_, what)| Err(what))
     }
 
     pub(super) fn heartbeats(&self) -> HeartbeatSettings {

@@ -4,7 +4,8 @@
 //! On the switch's side a runtime is a [`LinkNode`], with the edges that a runtime on a thread
 //! has: it passes on what comes over them, and what comes over the link. So the cluster treats it
 //! as a thread: where the link falls silent, the node fails, and its units go on elsewhere. On the
-//! other side [`RemoteProcess`] is a process with the runtime itself.
+//! other side [`RemoteProcess`] is a process with the runtime itself. Where the switch is gone, that
+//! process waits for the next one, which finds it by its agent ([`survivors`]).
 //!
 //! Messages on the link's stream begin with a kind.
 
@@ -13,6 +14,8 @@ mod connect;
 mod hello;
 mod node;
 mod remote;
+mod remote_node;
+mod survivors;
 
 pub(crate) use agent::{Agent, AgentEvent};
 pub(super) use connect::Agents;
@@ -20,6 +23,7 @@ pub use connect::RemoteHosts;
 pub(super) use hello::HELLO;
 pub(super) use node::{LinkNode, LinkPlan};
 pub use remote::RemoteProcess;
+pub(super) use survivors::Found;
 
 use weir_packet::ethernet::MacAddr;
 use weir_protocol::Key;

@@ -28,6 +28,22 @@ pub(crate) struct Composed {
     pub(super) run: Run,
 }
 
+impl Composed {
+    /// The ports of the run.
+    ///
+    /// # Errors
+    ///
+    /// None, where the composition was checked.
+    pub(super) fn ports(&self) -> Result<Ports, Failure> {
+        let also = Also {
+            chain: &self.run.chain,
+            script: None,
+            events: None,
+        };
+        Ports::parse(&self.run.input, &self.run.out, &self.file, also)
+    }
+}
+
 /// Reads a composition and all that it names, and checks it whole; warnings are printed.
 ///
 /// # Errors

@@ -1,0 +1,145 @@
+//! The switch's process of `weir up`: its ports, its switches, and the runtimes of its host.
+//!
+//! The process that started it looks after the agents, and tells it how they stand. It starts
+//! another switch where this one dies.
+
+use std::io;
+use std::os::fd::AsFd as _;
+use std::time::Instant;
+
+use weir_ctl::events::{About, Events, What};
+use weir_ctl::hosts::{HostState, Hosts};
+use weir_io::shared::Channel;
+use weir_nf::host::Kind;
+use weir_protocol::Key;
+
+use crate::args::{Host, Raised, Run, Up};
+use crate::exit::{Failure, Outcome};
+
+use super::super::agent::end_with;
+use crate::mark::Mark;
+use super::super::onlook::Watched;
+use super::super::run_loaded;
+use super::composed::{Composed, load};
+use super::words::{BEGIN, Begin, HAPPENED, HOST, HappenedTold, HostTold, LONGEST};
+
+/// Runs the switch for the process `parent`, until its inputs have ended.
+pub(super) fn run(args: &Up, parent: u32, kinds: &[Kind]) -> Outcome {
+    end_with(parent)?;
+    let lost = |error: io::Error| {
+        Failure::outside(format!(
+            "--switch is for weir itself: standard input is no other process ({error})"
+        ))
+    };
+    let input = io::stdin().as_fd().try_clone_to_owned().map_err(lost)?;
+    let mut channel = Channel::new(input.into(), LONGEST);
+    let first = channel.receive(true).map_err(lost)?;
+    let first = first.filter(|message| message.kind == BEGIN);
+    let begin = first.and_then(|first| serde_json::from_slice::<Begin>(&first.bytes).ok());
+    let nothing = || lost(io::ErrorKind::UnexpectedEof.into());
+    let (begin, file) = begin.zip(channel.take_fd()).ok_or_else(nothing)?;
+    let mark = Mark::attach(file).map_err(lost)?;
+    let composed = load(&args.composition, begin.seed, kinds)?;
+    let happened = composed.run.happened.clone();
+    let hosts = states(begin.hosts, &composed);
+    note_before(&happened, &hosts, begin.died, &composed);
+    let hosts = Hosts::new(hosts);
+    listen(channel, hosts.clone(), happened).map_err(lost)?;
+    let run = Run {
+        hosts: places(&composed, &hosts),
+        raised: Some(Raised {
+            key: Key(begin.key),
+            hosts,
+            mark,
+        }),
+        duration: (args.duration).map(|most| most.saturating_sub(begin.since)),
+        ..with_args(&composed, args)
+    };
+    run_loaded(&run, &composed.file, begin.seed, None, Watched(None))
+}
+
+/// The run of a composition with the words of the command line.
+fn with_args(composed: &Composed, args: &Up) -> Run {
+    // Without a name there is no socket.
+    let named = cfg!(feature = "control") && args.control.is_none();
+    let named = named.then(|| composed.composition.name.clone());
+    Run {
+        name: args.name.clone().or(named),
+        control: args.control.clone(),
+        events: args.events.clone(),
+        metrics: args.metrics,
+        output: args.output,
+        quiet: args.quiet,
+        ..composed.run.clone()
+    }
+}
+
+/// The hosts as they stand; that of the switch has this process.
+fn states(told: Vec<HostTold>, composed: &Composed) -> Vec<HostState> {
+    let here = &composed.composition.switch;
+    let states = told.into_iter().map(HostTold::state);
+    let states = states.map(|state| match state.name == *here {
+        true => HostState {
+            process: std::process::id(),
+            since: Instant::now(),
+            ..state
+        },
+        false => state,
+    });
+    states.collect()
+}
+
+/// Notes what has happened before this process was there.
+fn note_before(
+    happened: &Events,
+    hosts: &[HostState],
+    died: Option<String>,
+    composed: &Composed,
+) {
+    match died {
+        Some(why) => {
+            let here = About::Host(composed.composition.switch.clone());
+            happened.note(here, What::SwitchDied(why));
+        }
+        None => {
+            for host in hosts.iter().filter(|host| host.agent.is_some()) {
+                happened.note(About::Host(host.name.clone()), What::HostReady);
+            }
+        }
+    }
+}
+
+/// The host of each runtime.
+fn places(composed: &Composed, hosts: &Hosts) -> Vec<Host> {
+    let each = composed.composition.hosts.iter().zip(hosts.list());
+    let places = each.flat_map(|(host, state)| {
+        let place = state.agent.map_or(Host::Local, Host::Agent);
+        (0..host.runtimes).map(move |_| place)
+    });
+    places.collect()
+}
+
+/// Hears how the hosts stand, on a thread that ends with the program.
+fn listen(mut channel: Channel, hosts: Hosts, happened: Events) -> io::Result<()> {
+    let thread = std::thread::Builder::new().name("hosts".to_owned());
+    let hear = move || {
+        // Where it is closed, the kernel ends this process.
+        while let Ok(Some(message)) = channel.receive(true) {
+            match message.kind {
+                HOST => {
+                    if let Ok(told) = serde_json::from_slice::<HostTold>(&message.bytes) {
+                        hosts.change(told.place, |host| *host = told.state());
+                    }
+                }
+                HAPPENED => {
+                    if let Ok(told) = serde_json::from_slice::<HappenedTold>(&message.bytes) {
+                        let what = told.died.map_or(What::HostReady, What::HostDied);
+                        happened.note(About::Host(told.host), what);
+                    }
+                }
+                _ => {}
+            }
+        }
+    };
+    thread.spawn(hear).map(drop)
+}

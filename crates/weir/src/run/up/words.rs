@@ -1,0 +1,86 @@
+//! Messages from the process of `weir up` to that of its switch.
+
+use std::net::SocketAddr;
+use std::time::{Duration, Instant};
+
+use serde::{Deserialize, Serialize};
+use weir_ctl::hosts::HostState;
+
+/// Kind of the first message, a [`Begin`], with the file of the inputs' mark.
+pub(super) const BEGIN: u8 = 0;
+/// Kind of a [`HostTold`].
+pub(super) const HOST: u8 = 1;
+/// Kind of a [`HappenedTold`].
+pub(super) const HAPPENED: u8 = 2;
+/// Octets of the longest message.
+pub(super) const LONGEST: usize = 1 << 20;
+
+/// What a switch needs to begin.
+#[derive(Debug, Serialize, Deserialize)]
+pub(super) struct Begin {
+    /// Key that it shares with the agents.
+    pub(super) key: [u8; 16],
+    pub(super) seed: u64,
+    /// All hosts, in the order of the composition.
+    pub(super) hosts: Vec<HostTold>,
+    /// Time since the first switch was started.
+    pub(super) since: Duration,
+    /// The end of the switch before.
+    pub(super) died: Option<String>,
+}
+
+/// A host as it stands.
+#[derive(Debug, Serialize, Deserialize)]
+pub(super) struct HostTold {
+    /// Its place in the composition.
+    pub(super) place: usize,
+    pub(super) name: String,
+    pub(super) agent: Option<SocketAddr>,
+    pub(super) process: u32,
+    pub(super) is_ready: bool,
+    pub(super) deaths: u64,
+    /// Age of the state.
+    pub(super) age: Duration,
+}
+
+/// Something that has happened to a host.
+#[derive(Debug, Serialize, Deserialize)]
+pub(super) struct HappenedTold {
+    pub(super) host: String,
+    /// Why its agent has died; `None` where it is ready.
+    pub(super) died: Option<String>,
+}
+
+impl HostTold {
+    pub(super) fn of(place: usize, host: HostState) -> HostTold {
+        HostTold {
+            place,
+            name: host.name,
+            agent: host.agent,
+            process: host.process,
+            is_ready: host.state == READY,
+            deaths: host.deaths,
+            age: host.since.elapsed(),
+        }
+    }
+
+    pub(super) fn state(self) -> HostState {
+        HostState {
+            name: self.name,
+            agent: self.agent,
+            process: self.process,
+            state: match self.is_ready {
+                true => READY,
+                false => STARTING,
+            },
+            deaths: self.deaths,
+            since: Instant::now()
+                .checked_sub(self.age)
+                .unwrap_or_else(Instant::now),
+        }
+    }
+}
+
+/// States of a host.
+pub(super) const READY: &str = "ready";
+pub(super) const STARTING: &str = "starting";
