@@ -1,5 +1,5 @@
 //! Connections between real interfaces whose flows live on several hosts: links to hosts are
-//! cut, both ways and one way, and runtimes there are killed.
+//! cut, both ways and one way, runtimes there are killed, and the switch.
 //!
 //! ```text
 //!   client ── weir ── server          one, two: agents, each at a link of its own
@@ -128,6 +128,65 @@ fn fetch_on(network: &Network) -> (Sender<()>, JoinHandle<Result<u64, String>>) 
         Ok::<u64, String>(done)
     });
     (stop, fetching)
+}
+
+/// Firewall and NAT, whose states are on other hosts: whoever starts the switch again when it is
+/// dead, no connection sees it but by a pause, with replicas and without.
+#[test]
+fn connections_outlive_their_switch() {
+    if !bed::possible(&[]) {
+        return;
+    }
+    let network = network();
+    let folder = Folder::new();
+    let chain = folder.path("stateful.yaml");
+    std::fs::write(&chain, STATEFUL).unwrap();
+    let key = key(&folder, "key", KEY);
+    web::server(&network);
+    for replication in ["none", "each-burst"] {
+        let agents = [0, 1].map(|number| agent(&network, number, &chain, &key));
+        let hosts = format!("{},{}", agents[0].at, agents[1].at);
+        let words = [
+            "--in",
+            "xdp:inside",
+            "--out",
+            "xdp:outside",
+            "--runtimes",
+            "2",
+            "--hosts",
+            &hosts,
+            "--key",
+            &key,
+            "--heartbeat",
+            HEARTBEAT,
+            "--replication",
+            replication,
+        ];
+        let mut weir = network.weir(&chain, &words);
+        network.ping(1);
+        let (stop, fetching) = fetch_on(&network);
+        for turn in 0..3 {
+            std::thread::sleep(Duration::from_secs(2));
+            weir.signal("-9");
+            weir.gone();
+            weir = network.weir(&chain, &words);
+            assert!(!fetching.is_finished(), "{replication}: death {turn}");
+        }
+        std::thread::sleep(Duration::from_secs(3));
+        stop.send(()).unwrap();
+        let done = fetching.join().unwrap();
+        assert!(done.as_ref().is_ok_and(|done| *done > 2), "{done:?}");
+        let ran = weir.end("-TERM");
+        assert_eq!(ran.code, 0, "{}", ran.err);
+        let summary = ran.json();
+        assert!(number(&summary, "/switch/recovered") > 0, "{summary}");
+        for none in ["/switch/unit_lost", "/switch/claim_refused"] {
+            assert_eq!(summary.pointer(none), None, "{replication}: {summary}");
+        }
+        for agent in &agents {
+            assert_eq!(agent.said().matches("is taken over").count(), 3);
+        }
+    }
 }
 
 /// Firewall and NAT, whose states are replicated before a packet leaves: whichever host goes,

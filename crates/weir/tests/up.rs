@@ -126,6 +126,8 @@ fn agents_and_runtimes_may_be_killed() {
             _ => row["agent"].is_string() && row["state"] == "ready",
         };
         let found = processes(&listed.json(), elsewhere);
+        // One may have started since.
+        all.extend(family(up));
         if let Some(victim) = found.get(killed[kind] as usize % found.len().max(1)) {
             assert!(all.contains(victim), "{victim} is none of {all:?}");
             signal(*victim, Signal::KILL);
@@ -140,6 +142,66 @@ fn agents_and_runtimes_may_be_killed() {
     are_gone(&all);
 }
 
+/// The process of the switch, which is the one of its host.
+fn switch_of(socket: &str) -> u32 {
+    wait_for("the switch", || {
+        let listed = run(["get", "hosts", socket, "--output", "json"]);
+        // There is none just now.
+        (listed.code == 0).then(|| processes(&listed.json(), |row| row["agent"].is_null())[0])
+    })
+}
+
+/// The inputs go on behind what the switch before had taken in, and every unit goes on: those of
+/// the switch's own host at their replicas.
+#[test]
+fn the_switch_may_be_killed() {
+    let mut cluster = Long::up_to_nowhere("2M", HOSTS, REPLICATED);
+    let (up, socket) = (cluster.child().id(), cluster.socket());
+    let mut all = BTreeSet::new();
+    let mut former = 0;
+    for _ in 0..2 {
+        let switch = wait_for("another switch", || {
+            let switch = switch_of(&socket);
+            (switch != former && cluster.whole().is_some()).then_some(switch)
+        });
+        all.extend(family(up));
+        signal(switch, Signal::KILL);
+        former = switch;
+    }
+    let events = wait_for("what it did", || {
+        let ran = run(["events", &socket]);
+        (ran.code == 0 && ran.out.contains("recovered")).then_some(ran.out)
+    });
+    assert!(events.contains("switch 3 takes the runtimes of the one before over: 2"));
+    assert!(events.contains("switch_died     host alpha"), "{events}");
+    assert!(events.contains("units lost: 0"), "{events}");
+    all.extend(family(up));
+    let summary = cluster.summed_up();
+    let count = |what| number(&summary, what);
+    let packets = count("/packets_before") + count("/packets_in");
+    assert_eq!(packets, 2_000_000);
+    assert!(count("/packets_before") > 0);
+    assert!(count("/switch/recovered") > 0);
+    let begun = summary.pointer("/switch/first_opened");
+    assert_eq!(begun, None, "a flow began anew");
+    are_gone(&all);
+}
+
+/// What it has written to a capture, no other switch can go on with: the run ends, and says so.
+#[test]
+fn a_capture_ends_with_its_switch() {
+    let mut cluster = Long::up(CHAIN, "50M", HOSTS, REPLICATED);
+    let all = {
+        wait_for("three runtimes", || cluster.whole());
+        family(cluster.child().id())
+    };
+    signal(switch_of(&cluster.socket()), Signal::KILL);
+    let (code, said) = cluster.failed();
+    assert_eq!(code, Some(1), "{said}");
+    assert!(said.contains("none can go on with the capture `"), "{said}");
+    are_gone(&all);
+}
+
 /// However the cluster's own process ends, none of the others is left.
 #[test]
 fn nothing_outlives_it() {
@@ -148,8 +210,8 @@ fn nothing_outlives_it() {
         wait_for("three runtimes", || cluster.whole());
         let up = cluster.child().id();
         let all = family(up);
-        // Two agents, and a runtime of each.
-        assert_eq!(all.len(), 5, "{all:?}");
+        // The switch, two agents, and a runtime of each.
+        assert_eq!(all.len(), 6, "{all:?}");
         signal(up, how);
         cluster.child().wait().unwrap();
         are_gone(&all);

@@ -1,19 +1,23 @@
 //! The inputs of a run: captures and the generator, until they end or a signal
 //! ends the program.
 
+use std::fmt::Write as _;
 use std::os::fd::AsFd as _;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use weir_io::live::{EndSignals, Waiter};
-use weir_io::port::{InputPort, MergedInput, PortError, Received};
+use weir_io::port::{InputPort, MergedInput, PortCounters, PortError, Received};
+use serde_json::{Value, json};
 use weir_packet::{Frame, FramePool};
 
 use crate::exit::Failure;
 
 use crate::mark::Mark;
+use crate::output::thousands;
 use super::ports::Ports;
+use super::summary::More;
 
 /// Time in which further signals are the first one's: some senders, GNU
 /// `timeout` for one, send to the process and to its group.
@@ -37,6 +41,8 @@ struct Taken {
     count: u64,
     /// Those that the switch before had, which are passed over.
     before: u64,
+    /// Of each port, those passed over, and their bytes.
+    passed: Vec<(u64, u64)>,
 }
 
 /// Packets that are passed over with one call.
@@ -76,6 +82,7 @@ impl Input {
     /// Passes over what the mark says, and tells it what is taken in.
     pub(super) fn go_on_behind(&mut self, mark: Mark) {
         self.taken = Some(Taken {
+            passed: vec![(0, 0); self.merged.ports().count()],
             count: 0,
             before: mark.read(),
             mark,
@@ -112,6 +119,12 @@ impl Input {
         }
     }
 
+    /// Packets that came to the switches before.
+    pub(super) fn passed_over(&self) -> u64 {
+        let taken = self.taken.as_ref();
+        taken.map_or(0, |taken| taken.before.min(taken.count))
+    }
+
     /// Passes over some of the packets that the switch before had.
     fn pass_over(&mut self, pool: &mut FramePool) -> Received {
         let Some(taken) = &mut self.taken else {
@@ -121,6 +134,13 @@ impl Input {
         let mut passed = Vec::new();
         let received = self.merged.receive(pool, &mut passed, most.min(PASSED));
         taken.count += passed.len() as u64;
+        for frame in &passed {
+            let meta = pool.memory().meta(frame);
+            if let Some((packets, bytes)) = taken.passed.get_mut(usize::from(meta.port)) {
+                *packets += 1;
+                *bytes += u64::from(meta.wire_len);
+            }
+        }
         pool.give_all(&mut passed);
         received.unwrap_or_else(|error| {
             self.merged.end();
@@ -149,9 +169,38 @@ impl Input {
         }
     }
 
+    /// The counters of the ports: without what was passed over.
+    pub(super) fn counters(&self) -> Vec<PortCounters> {
+        let mut all: Vec<PortCounters> = self.merged.ports().map(InputPort::counters).collect();
+        let passed = self.taken.iter().flat_map(|taken| &taken.passed);
+        for (counters, (packets, bytes)) in all.iter_mut().zip(passed) {
+            counters.packets = counters.packets.saturating_sub(*packets);
+            counters.bytes = counters.bytes.saturating_sub(*bytes);
+        }
+        all
+    }
+
     /// The ports, in their order.
     pub(super) fn ports(&self) -> impl Iterator<Item = &dyn InputPort> {
         self.merged.ports()
+    }
+}
+
+/// The part of a summary about packets that came to the switches before this one.
+pub(super) struct PassedOver(pub(super) u64);
+
+impl More for PassedOver {
+    fn add_json(&self, value: &mut Value) {
+        value["packets_before"] = json!(self.0);
+    }
+
+    fn add_text(&self, text: &mut String) {
+        // Writing to a `String` can't fail.
+        let _ = writeln!(
+            text,
+            "\n{} packets came to the switches before this one",
+            thousands(self.0)
+        );
     }
 }
 

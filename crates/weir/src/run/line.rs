@@ -11,7 +11,7 @@ use weir_ctl::command::{
 use weir_exec::{Node, Parker, Round, Wakers, worker};
 use weir_graph::ChainFile;
 use weir_io::IdlePolicy;
-use weir_io::port::{InputPort, Received};
+use weir_io::port::Received;
 use weir_packet::{Frame, Time};
 
 use crate::args::Run;
@@ -24,7 +24,7 @@ use crate::service::Service;
 use super::commands::command_channel;
 use super::control_socket::{Control, open_control};
 use super::events_told::EventsTold;
-use super::input::Input;
+use super::input::{Input, PassedOver};
 use super::onlook::Watched;
 use super::ports::{Outputs, Ports};
 use super::progress::{progress_bar, show_progress};
@@ -48,7 +48,7 @@ pub(super) struct Line<C> {
 impl<C: Executor> CommandTarget for Line<C> {
     fn counts(&mut self) -> ThreadCounts {
         ThreadCounts {
-            inputs: self.input.ports().map(InputPort::counters).collect(),
+            inputs: self.input.counters(),
             outputs: self.outputs.counters(),
             refused: self.dispatcher.refused,
             ..thread_counts(&mut self.executor)
@@ -139,9 +139,11 @@ impl<C: Executor> Line<C> {
     fn ended(&self, elapsed: Duration) -> Ended {
         let told = self.events.iter();
         let told = told.map(|events| Box::new(EventsTold::of(events, None)) as Box<dyn More>);
+        let passed = Some(self.input.passed_over()).filter(|passed| *passed > 0);
+        let passed = passed.map(|passed| Box::new(PassedOver(passed)) as Box<dyn More>);
         Ended {
-            more: told.collect(),
-            inputs: self.input.ports().map(InputPort::counters).collect(),
+            more: told.chain(passed).collect(),
+            inputs: self.input.counters(),
             outputs: self.outputs.counters(),
             refused: self.dispatcher.refused,
             elapsed,

@@ -50,10 +50,19 @@ impl Long {
 
     /// The same by `weir up`: with these hosts, and more lines of the composition.
     pub(crate) fn up(chain: &str, packets: &str, hosts: &str, more: &str) -> Long {
+        Long::up_to("\n  out: out.pcap", chain, packets, hosts, more)
+    }
+
+    /// Without a capture of what leaves, so that another switch can go on.
+    pub(crate) fn up_to_nowhere(packets: &str, hosts: &str, more: &str) -> Long {
+        Long::up_to("", "webedge.yaml", packets, hosts, more)
+    }
+
+    fn up_to(out: &str, chain: &str, packets: &str, hosts: &str, more: &str) -> Long {
         let folder = Folder::new();
         let composition = format!(
             "composition: long\nchain: {}\nhosts:\n{hosts}\nswitch: alpha\nports:\n  \
-             in: {}\n  out: out.pcap\n{more}\n",
+             in: {}{out}\n{more}\n",
             example(chain),
             traffic(packets),
         );
@@ -129,17 +138,36 @@ impl Long {
     }
 
     pub(crate) fn ended(mut self) -> Run {
+        let summary = self.summary();
+        Run {
+            summary,
+            out: flows(&self.folder.path("out.pcap")),
+            events: sorted(&self.folder.path("events.json")),
+        }
+    }
+
+    /// The summary of one that writes nothing.
+    pub(crate) fn summed_up(mut self) -> Value {
+        self.summary()
+    }
+
+    /// The exit code of one that has failed, and what it said.
+    pub(crate) fn failed(mut self) -> (Option<i32>, String) {
+        let child = self.child.take().expect("it runs");
+        let done = child.wait_with_output().unwrap();
+        let said = String::from_utf8(done.stderr).unwrap();
+        assert!(!done.status.success(), "{said}");
+        (done.status.code(), said)
+    }
+
+    fn summary(&mut self) -> Value {
         let child = self.child.take().expect("it runs");
         let done = child.wait_with_output().unwrap();
         let said = String::from_utf8(done.stderr).unwrap();
         assert!(done.status.success(), "{said}");
         let summary: Value = serde_json::from_slice(&done.stdout).unwrap();
         conserved(&summary);
-        Run {
-            summary,
-            out: flows(&self.folder.path("out.pcap")),
-            events: sorted(&self.folder.path("events.json")),
-        }
+        summary
     }
 }
 
