@@ -7,6 +7,7 @@
 //! ```
 
 use std::collections::BTreeSet;
+use std::ffi::OsString;
 use std::fs::File;
 use std::io::{BufRead as _, BufReader};
 use std::os::unix::fs::OpenOptionsExt as _;
@@ -59,6 +60,8 @@ nfs:
 pub(super) struct Bed {
     mark: String,
     folder: PathBuf,
+    /// The words of the weir that runs.
+    words: Vec<OsString>,
 }
 
 impl Bed {
@@ -66,7 +69,12 @@ impl Bed {
         let mark = format!("ledger-{}", std::process::id());
         let folder = std::env::temp_dir().join(&mark);
         std::fs::create_dir_all(&folder).map_err(|error| error.to_string())?;
-        let bed = Bed { mark, folder };
+        let words = Vec::new();
+        let bed = Bed {
+            mark,
+            folder,
+            words,
+        };
         let [client, weir, server] = PLACES.map(|place| bed.name(place));
         let mut script = format!(
             "for n in {client} {weir} {server} {one} {two}; do
@@ -158,22 +166,31 @@ impl Bed {
     }
 
     /// Starts weir between client and server, with `more` arguments.
-    pub(super) fn run(&self, flows: u32, ports: &str, more: &[String]) -> Result<Process, String> {
-        let chain = self.chain(flows)?;
+    pub(super) fn run(
+        &mut self,
+        flows: u32,
+        ports: &str,
+        more: &[String],
+    ) -> Result<Process, String> {
+        let [inside, outside] = ["inside", "outside"].map(|name| format!("{ports}:{name}"));
+        self.words = vec!["run".into(), self.chain(flows)?.into()];
+        let words = ["--in", &inside, "--out", &outside, "--output", "json"];
+        self.words.extend(words.map(OsString::from));
+        self.words.push("--control".into());
+        self.words.push(self.socket().into());
+        if more.iter().any(|word| word == "--hosts") {
+            self.words.push("--key".into());
+            self.words.push(self.key()?.into());
+        }
+        self.words.extend(more.iter().map(OsString::from));
+        self.weir_again()
+    }
+
+    /// Starts the same weir again, whose end is over.
+    pub(super) fn weir_again(&self) -> Result<Process, String> {
         let out = File::create(self.summary_path()).map_err(|error| error.to_string())?;
         let mut command = self.weir("weir")?;
-        let [inside, outside] = ["inside", "outside"].map(|name| format!("{ports}:{name}"));
-        command
-            .arg("run")
-            .arg(chain)
-            .args(["--in", &inside, "--out", &outside]);
-        command
-            .args(["--output", "json", "--control"])
-            .arg(self.socket());
-        if more.iter().any(|word| word == "--hosts") {
-            command.arg("--key").arg(self.key()?);
-        }
-        command.args(more);
+        command.args(&self.words);
         Process::start(&mut command, "running", out.into())
     }
 

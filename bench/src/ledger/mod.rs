@@ -70,6 +70,11 @@ impl Settings {
                     settings.hosts = true;
                     Some(())
                 }
+                ("switch", "") => {
+                    settings.choice = Choice::Always(Fault::KillSwitch);
+                    settings.hosts = true;
+                    Some(())
+                }
                 ("cut", "") => {
                     settings.cut(Way::Both, 2_000);
                     Some(())
@@ -100,7 +105,7 @@ impl Settings {
             };
             known.ok_or_else(|| {
                 format!(
-                    "`{word}`: write quick, flows=N, rate=N, faults=N, runtimes=N, hosts, cut, \
+                    "`{word}`: write quick, flows=N, rate=N, faults=N, runtimes=N, hosts, switch, cut, \
                      cut=MS, deaf=MS, mute=MS, seed=N and after it overlap, heartbeat=MS, replication=WHEN or \
                      ports=xdp|af-packet"
                 )
@@ -141,12 +146,12 @@ pub(crate) fn run(words: &[&str]) -> Result<(), String> {
     let settings = Settings::of(words)?;
     let mut log = Log::create("ledger.jsonl")?;
     log.line(&json!({"settings": format!("{settings:?}")}))?;
-    let bed = Bed::new()?;
+    let mut bed = Bed::new()?;
     let mut agents = match settings.hosts {
         true => bed.agents(settings.flows)?,
         false => Vec::new(),
     };
-    let weir = bed.run(settings.flows, &settings.ports, &settings.words())?;
+    let mut weir = bed.run(settings.flows, &settings.ports, &settings.words())?;
     let shared = Shared::new();
     let (flows, rate) = (settings.flows, settings.rate);
     let receiver = at(&bed, "server", &shared, move |shared| {
@@ -155,7 +160,7 @@ pub(crate) fn run(words: &[&str]) -> Result<(), String> {
     let sender = at(&bed, "client", &shared, move |shared| {
         traffic::send(shared, flows, rate)
     });
-    let faults = go_through(&settings, &bed, (&weir, &mut agents), &shared, &mut log);
+    let faults = go_through(&settings, &bed, (&mut weir, &mut agents), &shared, &mut log);
     shared.stop_sending();
     let sent = sender.join().map_err(|_| "the sender died")?;
     settle(&shared);
@@ -211,7 +216,7 @@ struct Seen {
 fn go_through(
     settings: &Settings,
     bed: &Bed,
-    (weir, agents): (&Process, &mut [Process]),
+    (weir, agents): (&mut Process, &mut [Process]),
     shared: &Shared,
     log: &mut Log,
 ) -> Result<Vec<Seen>, String> {
@@ -221,14 +226,23 @@ fn go_through(
     let mut nemesis = Nemesis::new(settings.choice, settings.hosts);
     let (mut faults, mut owed) = (Vec::new(), 0);
     for number in 0..settings.faults {
-        shared.take_longest();
-        std::thread::sleep(nemesis.pause());
-        let quiet = shared.take_longest();
-        let began = Instant::now();
         let attack = nemesis.next(number);
         let fault = attack.fault;
+        // What a switch had is lost, so that no packet of then tells how long it took.
+        let longest = || match fault {
+            Fault::KillSwitch => shared.take_silence(),
+            _ => shared.take_longest(),
+        };
+        longest();
+        std::thread::sleep(nemesis.pause());
+        let quiet = longest();
+        let began = Instant::now();
         log.line(&json!({"fault": number, "what": format!("{attack:?}")}))?;
         owed += attack.carry_out(bed, weir, agents)?;
+        if fault == Fault::KillSwitch {
+            // The new one counts anew.
+            (deaths, owed) = (0, 0);
+        }
         if !attack.is_mended {
             continue;
         }
@@ -237,7 +251,7 @@ fn go_through(
         (deaths, owed) = (now, 0);
         let seen = Seen {
             quiet,
-            pause: shared.take_longest(),
+            pause: longest(),
             protected: at.duration_since(began).as_secs_f64(),
         };
         println!(
@@ -329,6 +343,13 @@ fn judge(
         came: verdict.came,
         ..Verdict::default()
     };
+    if settings.choice == Choice::Always(Fault::KillSwitch) {
+        // Each switch has its own counts. What one had is lost with it; nothing else may be.
+        return match verdict == clean {
+            true => Ok(()),
+            false => Err("not as it should be".to_owned()),
+        };
+    }
     if counted != lost {
         let says = &summary["drops"];
         return Err(format!("{lost} packets are lost, weir says {says}"));

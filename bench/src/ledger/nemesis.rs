@@ -26,6 +26,8 @@ pub(super) enum Fault {
     Stop(Duration),
     /// A host is cut off for this time.
     Cut(Way, Duration),
+    /// The switch is killed, and with it the runtimes of its host; another one is started.
+    KillSwitch,
 }
 
 /// How faults are chosen.
@@ -125,7 +127,7 @@ impl Attack {
     pub(super) fn carry_out(
         &self,
         bed: &Bed,
-        weir: &Process,
+        weir: &mut Process,
         agents: &mut [Process],
     ) -> Result<u64, String> {
         if let Some(number) = self.moves {
@@ -145,6 +147,12 @@ impl Attack {
                 agent.kill();
                 *agent = bed.agent(host)?;
                 return Ok(1);
+            }
+            Fault::KillSwitch => {
+
+                weir.kill();
+                *weir = bed.weir_again()?;
+                return Ok(0);
             }
             Fault::Stop(length) => {
                 let Some(process) = self.victim(weir, agents) else {
@@ -214,6 +222,7 @@ mod tests {
                 Fault::KillAgent => 1,
                 Fault::Stop(_) => 2,
                 Fault::Cut(way, _) => 3 + way as u32,
+                Fault::KillSwitch => unreachable!("it is not drawn"),
             });
         }
         assert_eq!(kinds.len(), 6);

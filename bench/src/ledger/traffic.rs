@@ -26,6 +26,8 @@ pub(super) struct Shared {
     came: AtomicU64,
     /// Longest delay since it was last taken, in nanoseconds.
     longest: AtomicU64,
+    /// Longest time without a packet since it was last taken, in nanoseconds.
+    silence: AtomicU64,
 }
 
 impl Shared {
@@ -36,6 +38,7 @@ impl Shared {
             sent: AtomicU64::new(0),
             came: AtomicU64::new(0),
             longest: AtomicU64::new(0),
+            silence: AtomicU64::new(0),
         })
     }
 
@@ -60,6 +63,11 @@ impl Shared {
     /// The longest delay of a packet that came since this was called last, in ms.
     pub(super) fn take_longest(&self) -> f64 {
         self.longest.swap(0, Ordering::Relaxed) as f64 / 1e6
+    }
+
+    /// The longest time in which no packet came since this was called last, in ms.
+    pub(super) fn take_silence(&self) -> f64 {
+        self.silence.swap(0, Ordering::Relaxed) as f64 / 1e6
     }
 }
 
@@ -103,6 +111,7 @@ pub(super) fn receive(shared: &Shared, flows: u32) -> Result<Verdict, String> {
     let (mut port, mut pool) = open_port()?;
     let mut book = Book::new(flows);
     let mut frames = Vec::with_capacity(BURST);
+    let mut last = shared.now();
     while !shared.stop[1].load(Ordering::Relaxed) {
         port.receive(&mut pool, &mut frames, BURST)
             .map_err(|error| error.to_string())?;
@@ -111,6 +120,8 @@ pub(super) fn receive(shared: &Shared, flows: u32) -> Result<Verdict, String> {
             continue;
         }
         let now = shared.now();
+        shared.silence.fetch_max(now - last, Ordering::Relaxed);
+        last = now;
         for frame in frames.drain(..) {
             if let Some((numbered, mapping)) = Numbered::read(pool.memory().bytes(&frame)) {
                 book.enter(numbered, mapping);

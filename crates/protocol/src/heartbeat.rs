@@ -97,6 +97,8 @@ struct Peer {
     hold_down: u64,
     /// When it came up last.
     up: Time,
+    /// Nothing is made of its silence before.
+    judged_from: Time,
 }
 
 /// The peers of one process.
@@ -123,6 +125,12 @@ impl<K: Ord + Copy> Heartbeats<K> {
 
     /// A peer is watched from now on.
     pub fn watch(&mut self, now: Time, peer: K) {
+        self.watch_later(now, peer, 0);
+    }
+
+    /// A peer is watched from now on, of which nobody expects that it speaks at once: its silence
+    /// is judged when so many nanoseconds have passed.
+    pub fn watch_later(&mut self, now: Time, peer: K, grace: u64) {
         let hold_down = self.settings.hold_down.0;
         self.peers.entry(peer).or_insert(Peer {
             heard: now,
@@ -131,6 +139,7 @@ impl<K: Ord + Copy> Heartbeats<K> {
             down: None,
             hold_down,
             up: now,
+            judged_from: now.plus(grace),
         });
     }
 
@@ -189,7 +198,7 @@ impl<K: Ord + Copy> Heartbeats<K> {
         self.isolated = self.isolated.map(|since| since.plus(asleep).min(now));
         let may_judge = !self.is_isolated(now);
         for (key, peer) in &mut self.peers {
-            if may_judge {
+            if may_judge && now >= peer.judged_from {
                 peer.judge(now, *key, &settings, judgements);
             }
             let hears = now.since(peer.heard) <= settings.patience();
@@ -316,6 +325,23 @@ mod tests {
         let detection = HeartbeatSettings::default().detection() / MS;
         assert_eq!(bench.judged, [(14 + detection, Judgement::Suspect(7))]);
         assert!(!bench.beats.is_up(7));
+    }
+
+    #[test]
+    fn a_peer_that_gets_time_is_judged_when_that_is_over() {
+        let mut bench = Bench::new();
+        bench.beats.forget(7);
+        bench.beats.watch_later(Time(0), 7, 50 * MS);
+        bench.run(10, Some(GOOD));
+        bench.run(30, None);
+        // It speaks in time.
+        bench.run(20, Some(GOOD));
+        assert_eq!(bench.judged, []);
+        let mut silent = Bench::new();
+        silent.beats.forget(7);
+        silent.beats.watch_later(Time(0), 7, 50 * MS);
+        silent.run(60, None);
+        assert_eq!(silent.judged, [(50, Judgement::Suspect(7))]);
     }
 
     #[test]

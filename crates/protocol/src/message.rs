@@ -351,6 +351,8 @@ pub enum Message {
         generation: u16,
         /// The first piece of the answer that it misses.
         from: u32,
+        /// Pieces that it takes at most: it asks on when they are there.
+        most: u32,
     },
 
     // ---- runtime → switch, and owner → replica

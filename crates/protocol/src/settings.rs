@@ -109,6 +109,9 @@ pub struct SwitchSettings {
     pub repeat_within: (u64, u64),
     /// Packets of unknown units held while a restarted switch gathers claims.
     pub recovery_held: u32,
+    /// Pieces of a runtime's answer that a restarted switch asks for at a time: neither the queues
+    /// between them nor the time in which a runtime says nothing else grow with its units.
+    pub pieces: u32,
     /// Frames of the switch's pool that are left for entries: no copy of a packet
     /// is kept while twice as many are free or fewer, no tick numbered and
     /// nothing repeated while as many are.
@@ -136,6 +139,7 @@ impl Default for SwitchSettings {
             repeat_after: 10_000_000,
             repeat_within: REPEAT_WITHIN,
             recovery_held: 4_096,
+            pieces: 64,
             reserve: 64,
             acknowledge: true,
             lossless: false,

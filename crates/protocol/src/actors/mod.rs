@@ -42,6 +42,7 @@ use weir_runtime::Runtime;
 use self::cold::{Cold, Role, Stored};
 use self::hold::Hold;
 use self::kept::Kept;
+use self::recover::Answer;
 use self::table::{ENDED, Hot, LIVE, Table};
 use crate::ids::{Clock, Peer, RuntimeId, UnitId, View};
 use crate::message::Message;
@@ -130,6 +131,7 @@ pub struct Actors {
     settings: ActorSettings,
     /// Generation of the switch; 0 before it was heard of.
     generation: u16,
+    answer: Option<Answer>,
     table: Table,
     cold: BTreeMap<UnitId, Cold>,
     hold: Hold,
@@ -199,6 +201,7 @@ impl Actors {
             outbox: ActorOutbox::default(),
             engine,
             generation: 0,
+            answer: None,
             table: Table::new(places, advise),
             cold: BTreeMap::new(),
             hold: Hold::new(settings.held, !settings.waits),
@@ -257,16 +260,20 @@ impl Actors {
         if let Message::Recover {
             generation: said,
             from,
+            most,
         } = message
         {
             return match said == generation {
-                true => self.recover(now, pool, generation, from),
+                true => self.recover(now, pool, generation, (from, most)),
                 false => self.counts.add(ActorCount::MessageRefused),
             };
         }
         self.renew(pool, generation);
         match message {
-            Message::Open(open) => self.open(now, pool, open),
+            Message::Open(open) => {
+                self.answer = None;
+                self.open(now, pool, open);
+            }
             Message::Closed {
                 unit,
                 old,

@@ -14,6 +14,14 @@ use crate::plant::Plant;
 /// queue has room for messages of a bounded length.
 const NAMES: usize = 256;
 
+/// The answer to a switch that starts, until it opens a view: its next question costs no walk over
+/// all units then.
+#[derive(Debug)]
+pub(super) struct Answer {
+    generation: u16,
+    pieces: Vec<Vec<Claim>>,
+}
+
 impl Actors {
     /// Runtimes of which a switch has said that it suspects them: the next one is told.
     pub fn suspected(&self) -> impl Iterator<Item = RuntimeId> + '_ {
@@ -63,10 +71,38 @@ impl Actors {
     /// Answers the switch's question, from the piece that it misses on: a full
     /// queue keeps the front of what it is given. The actors do not change
     /// any more while it asks, so neither do the pieces.
-    pub(super) fn recover(&mut self, now: Time, pool: &mut FramePool, generation: u16, from: u32) {
+    pub(super) fn recover(&mut self, now: Time, pool: &mut FramePool, generation: u16, (from, most): (u32, u32)) {
         self.flush(now, pool);
         self.renew(pool, generation);
         self.claim_blocks();
+        let answer = self.answer.take();
+        let answer = answer.filter(|answer| answer.generation == generation);
+        let answer = answer.unwrap_or_else(|| self.answer_to(generation));
+        let pieces = answer.pieces.len() as u32;
+        // The pieces that it counts may be those of another answer.
+        let from = if from < pieces { from } else { 0 };
+        let suspected: Vec<RuntimeId> = self.suspected.iter().copied().collect();
+        for (piece, claims) in (0..pieces)
+            .zip(&answer.pieces)
+            .skip(from as usize)
+            .take(most as usize)
+        {
+            self.tell_switch(Message::Claims {
+                generation,
+                piece,
+                pieces,
+                claims: claims.clone(),
+                suspected: match piece {
+                    0 => suspected.clone(),
+                    _ => Vec::new(),
+                },
+            });
+        }
+        self.answer = Some(answer);
+    }
+
+    /// All that is here of units in which a switch of this generation has no view.
+    fn answer_to(&mut self, generation: u16) -> Answer {
         let (mut answer, mut claims, mut names) = (Vec::new(), Vec::new(), 0);
         let units: Vec<Hot> = self.table.units().collect();
         for hot in units {
@@ -93,21 +129,9 @@ impl Actors {
         if answer.is_empty() || !claims.is_empty() {
             answer.push(claims);
         }
-        let pieces = answer.len() as u32;
-        // The pieces that it counts may be those of another answer.
-        let from = if from < pieces { from } else { 0 };
-        for (piece, claims) in (0..pieces).zip(answer).skip(from as usize) {
-            let suspected = match piece {
-                0 => self.suspected.iter().copied().collect(),
-                _ => Vec::new(),
-            };
-            self.tell_switch(Message::Claims {
-                generation,
-                piece,
-                pieces,
-                claims,
-                suspected,
-            });
+        Answer {
+            generation,
+            pieces: answer,
         }
     }
 

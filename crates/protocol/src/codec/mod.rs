@@ -117,7 +117,7 @@ messages! {
     3 = Forget { unit, below, ended };
     4 = Out { unit, view, out };
     5 = Prepare { unit, view, to };
-    6 = Recover { generation, from };
+    6 = Recover { generation, from, most };
     16 = Entries(batches: Vec<crate::message::EntryBatch>);
     17 = Held { unit, view };
     18 = Move { unit, view, to, mode };

@@ -56,6 +56,9 @@ pub struct LinkSettings {
     pub stream: StreamSettings,
     /// Heartbeats.
     pub beats: HeartbeatSettings,
+    /// Nanoseconds from the start on in which the peer's silence is not judged: it may have a lot
+    /// to do before it speaks.
+    pub grace: u64,
 }
 
 /// One end of a link.
@@ -88,7 +91,7 @@ impl Link {
         settings: LinkSettings,
     ) -> Link {
         let mut beats = Heartbeats::new(now, settings.beats);
-        beats.watch(now, remote);
+        beats.watch_later(now, remote, settings.grace);
         Link {
             stream: Stream::new(local, remote, settings.key, settings.stream),
             settings,

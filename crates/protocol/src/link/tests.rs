@@ -12,6 +12,7 @@ fn settings() -> LinkSettings {
         network: 77,
         stream: StreamSettings::DEFAULT,
         beats: HeartbeatSettings::default(),
+        grace: 0,
     }
 }
 

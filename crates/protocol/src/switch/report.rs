@@ -108,7 +108,7 @@ impl Switch {
             drops,
             held: self.packets.flying + self.packets.turning + waiting + classifier.held,
             units: self.live_units().count() as u64,
-            unsettled: u64::from(self.pendings.unsettled),
+            unsettled: self.unsettled(),
             unprotected: match self.settings.replication {
                 Replication::None => 0,
                 _ => u64::from(self.runtimes.without_replica),
@@ -164,12 +164,22 @@ impl Switch {
             + self.moves.queued() as u64
     }
 
+    /// Units that have no settled view: those that a switch before had are among them from when they
+    /// are known. While it is asked for them, one stands for them.
+    fn unsettled(&self) -> u64 {
+        let restored = self.leftovers.count() as u64 + u64::from(self.is_recovering());
+        u64::from(self.pendings.unsettled) + restored
+    }
+
     /// True where every unit has its owner, and its replica where replication is on, and none changes
     /// its owner: nothing is left to do for a runtime that has died, left or come.
     pub fn is_settled(&self) -> bool {
         let replicates = self.settings.replication != Replication::None;
         let alone = replicates && self.runtimes.without_replica > 0;
-        !self.is_recovering() && !alone && !self.sweep.is_unfinished() && self.pendings.unsettled == 0
+        !self.is_recovering()
+            && !alone
+            && !self.sweep.is_unfinished()
+            && self.pendings.unsettled == 0
     }
 
     /// Units lost with runtimes that died.

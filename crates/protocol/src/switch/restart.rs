@@ -60,6 +60,11 @@ fn units_that_take(units: &[(View, UnitId, Claims)]) -> BTreeSet<UnitId> {
 }
 
 impl Leftovers {
+    /// Recovered units whose view is not opened yet.
+    pub(super) fn count(&self) -> usize {
+        self.of.len()
+    }
+
     /// Units with other copies, but for one.
     pub(super) fn others(&self, but: UnitId) -> usize {
         self.of.keys().filter(|unit| **unit != but).count()
@@ -80,7 +85,7 @@ impl Switch {
         let mut is_alone = true;
         let mut recovery = Recovery {
             held: Vec::with_capacity(self.settings.recovery_held as usize),
-            answers: Answers::new(self.classifier.places()),
+            answers: Answers::new(self.classifier.places(), self.settings.pieces),
             blocks: BTreeSet::new(),
             asked: now,
         };
@@ -119,7 +124,13 @@ impl Switch {
         let generation = self.settings.generation;
         let (asked, given_up) = recovery.answers.ask();
         for (slot, from) in asked {
-            self.tell(slot, Message::Recover { generation, from });
+            let most = self.settings.pieces;
+            let question = Message::Recover {
+                generation,
+                from,
+                most,
+            };
+            self.tell(slot, question);
         }
         given_up
     }
@@ -169,7 +180,17 @@ impl Switch {
         let count = claims.len() as u64;
         match recovery.answers.take(from, piece, claims) {
             Taken::Impossible => self.counts.add(SwitchCount::ClaimImpossible),
-            Taken::Piece => self.counts.add_many(SwitchCount::Claimed, count),
+            Taken::Piece => {
+                self.counts.add_many(SwitchCount::Claimed, count);
+                if let Some(piece) = recovery.answers.ask_on(from) {
+                    let question = Message::Recover {
+                        generation,
+                        from: piece,
+                        most: self.settings.pieces,
+                    };
+                    self.tell(from, question);
+                }
+            }
             Taken::Answer => {
                 self.counts.add_many(SwitchCount::Claimed, count);
                 self.answered(now, pool);

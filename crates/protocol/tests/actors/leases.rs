@@ -138,6 +138,7 @@ fn blocks_are_claimed_from_a_switch_that_starts_again() {
         Message::Recover {
             generation: 2,
             from: 0,
+            most: 64,
         },
     );
     let said = bed.said(1);

@@ -223,6 +223,7 @@ fn who_may_not_say_something_is_not_heard() {
         Message::Recover {
             generation: 7,
             from: 0,
+            most: 64,
         },
     );
     bed.tell(1, SWITCH, Message::Held { unit: U, view: ONE });

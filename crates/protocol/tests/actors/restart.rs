@@ -39,6 +39,7 @@ fn question(from: u32) -> Message {
     Message::Recover {
         generation: 2,
         from,
+        most: 64,
     }
 }
 

@@ -174,6 +174,7 @@ fn of_units(unit: UnitId, view: View, clock: Clock) -> Vec<Message> {
         Message::Recover {
             generation: 1,
             from: 0,
+            most: 64,
         },
         batch(unit, view, vec![entry(clock.0 + 1, &[Disposition::Out])]),
         Message::Held { unit, view },

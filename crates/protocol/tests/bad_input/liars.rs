@@ -344,6 +344,7 @@ fn a_runtime_can_not_take_another_ones_unit() {
             Message::Recover {
                 generation: 9,
                 from: 0,
+                most: 64,
             },
             refused,
         ),
@@ -413,6 +414,7 @@ fn a_runtime_can_not_take_another_ones_unit() {
         Message::Recover {
             generation: 2,
             from: 0,
+            most: 64,
         },
     );
     assert_eq!(cluster.at(1, refused), counted + 1);

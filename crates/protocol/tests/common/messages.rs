@@ -366,8 +366,13 @@ fn with_state() -> impl Strategy<Value = Message> {
 fn others() -> impl Strategy<Value = Message> {
     let space = select(vec![PortSpace::Tcp, PortSpace::Udp, PortSpace::Icmp]);
     prop_oneof![
-        (any::<u16>(), any::<u32>())
-            .prop_map(|(generation, from)| Message::Recover { generation, from }),
+        (any::<u16>(), any::<u32>(), any::<u32>()).prop_map(|(generation, from, most)| {
+            Message::Recover {
+                generation,
+                from,
+                most,
+            }
+        }),
         pool().prop_map(|pool| Message::LeaseWanted { pool }),
         (pool(), any::<u16>(), any::<u16>()).prop_map(|(pool, address, block)| {
             Message::LeaseGranted {

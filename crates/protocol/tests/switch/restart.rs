@@ -53,7 +53,8 @@ fn a_restarted_switch_goes_on_from_the_best_claims() {
         again.to(third)[..],
         [Message::Recover {
             generation: 2,
-            from: 0
+            from: 0,
+            most: 64,
         }]
     ));
     again.say(third, claims(vec![claim(true, View(old.0 - 1), 9)]));

@@ -458,6 +458,7 @@ impl<'a> World<'a> {
             repeat_after: self.repeat_after(),
             repeat_within: (500_000, 20_000_000),
             recovery_held: if small { 16 } else { 512 },
+            pieces: [1, 2, 64][(drawn / 12 % 3) as usize],
             reserve: 64,
             acknowledge: true,
             lossless: false,

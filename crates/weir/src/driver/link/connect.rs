@@ -115,7 +115,8 @@ pub(in super::super) fn connect(
         missed: agents.beats.1,
         ..HeartbeatSettings::default()
     };
-    let link = Link::new(now(), switch, runtime, settings(key, NETWORK, beats));
+    let of_link = settings(key, NETWORK, beats, agents.after.is_some());
+    let link = Link::new(now(), switch, runtime, of_link);
     Ok((Datagrams::over(socket).map_err(failed)?, link))
 }
 

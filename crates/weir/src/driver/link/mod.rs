@@ -48,8 +48,17 @@ const AROUND: u16 = 40 + 8 + 8 + 14;
 /// MTU of the network between hosts.
 const MTU: u16 = 1_500;
 
+/// Nanoseconds in which neither end of a link that is taken over judges the other's silence: the
+/// runtime tells all that it has, and the switch takes that in, each in one go.
+const GRACE: u64 = 2_000_000_000;
+
 /// Settings of a link with this key and these heartbeats.
-fn settings(key: Key, network: u32, beats: HeartbeatSettings) -> LinkSettings {
+fn settings(
+    key: Key,
+    network: u32,
+    beats: HeartbeatSettings,
+    is_taken_over: bool,
+) -> LinkSettings {
     LinkSettings {
         key,
         network,
@@ -62,5 +71,9 @@ fn settings(key: Key, network: u32, beats: HeartbeatSettings) -> LinkSettings {
             ..StreamSettings::DEFAULT
         },
         beats,
+        grace: match is_taken_over {
+            true => GRACE,
+            false => 0,
+        },
     }
 }

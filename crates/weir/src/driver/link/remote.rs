@@ -91,7 +91,12 @@ impl Start {
     pub(super) fn tie(&self, now: Time) -> Result<Tie, String> {
         let (own, remote) = self.hello.ends();
         let key = Key(self.key).of_link(remote.0, own.0);
-        let of_link = settings(key, self.hello.network, self.hello.heartbeats());
+        let of_link = settings(
+            key,
+            self.hello.network,
+            self.hello.heartbeats(),
+            self.hello.after.is_some(),
+        );
         let socket = Datagrams::over(self.socket()?).map_err(|error| error.to_string())?;
         Ok(Tie {
             link: Link::new(now, own, remote, of_link),
