@@ -149,7 +149,6 @@ impl Attack {
                 return Ok(1);
             }
             Fault::KillSwitch => {
-
                 weir.kill();
                 *weir = bed.weir_again()?;
                 return Ok(0);

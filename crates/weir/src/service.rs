@@ -1,9 +1,14 @@
 //! Messages to the service manager that started this process: ready, alive, stopping. The protocol is
 //! systemd's (sd_notify(3)); without `NOTIFY_SOCKET` in the environment nothing is sent.
+//!
+//! The manager hears the process alone that it has started. One that this has started for its work
+//! tells its parent instead ([`tell_parent`]), which passes that on ([`pass_on`]).
 
+use std::sync::{Mutex, OnceLock, PoisonError};
 use std::time::{Duration, Instant};
 
 use sd_notify::NotifyState;
+use weir_io::shared::Channel;
 
 /// Signs of life in the time after which the service manager takes this process for hung
 /// (`WatchdogSec=`): one that comes late does no harm.
@@ -60,7 +65,45 @@ impl Service {
     }
 }
 
+/// Kinds of messages to the parent.
+const READY: u8 = b'r';
+const ALIVE: u8 = b'a';
+const STOPPING: u8 = b's';
+
+/// The way to the process that tells the manager for this one.
+static PARENT: OnceLock<Mutex<Channel>> = OnceLock::new();
+
+/// From here on the parent is told, which is at the other end.
+pub(crate) fn tell_parent(channel: Channel) {
+    // There is one parent.
+    let _ = PARENT.set(Mutex::new(channel));
+}
+
+/// Tells the manager what a process that this one has started has said, in a message of this kind.
+pub(crate) fn pass_on(kind: u8) {
+    let what = match kind {
+        READY => NotifyState::Ready,
+        ALIVE => NotifyState::Watchdog,
+        STOPPING => NotifyState::Stopping,
+        _ => return,
+    };
+    let _ = sd_notify::notify(&[what]);
+}
+
 fn tell(what: &[NotifyState<'_>]) {
-    // A manager that does not listen does its own about it.
-    let _ = sd_notify::notify(what);
+    let Some(parent) = PARENT.get() else {
+        // A manager that does not listen does its own about it.
+        let _ = sd_notify::notify(what);
+        return;
+    };
+    let mut parent = parent.lock().unwrap_or_else(PoisonError::into_inner);
+    for what in what {
+        let kind = match what {
+            NotifyState::Ready => READY,
+            NotifyState::Watchdog => ALIVE,
+            _ => STOPPING,
+        };
+        // The kernel ends this process with its parent; one that stands still misses a sign.
+        let _ = parent.send(kind, &[], &[], false);
+    }
 }

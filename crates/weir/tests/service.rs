@@ -97,6 +97,7 @@ fn a_cluster_tells_once() {
     let file = folder.write("cluster.yaml", text);
     let mut child = manager.start(&mut weir(["up", &file, "--control", "none"]));
     manager.expects_life();
+    manager.expects_silence_while_stopped(&child);
     must("kill", &["-9", &child.id().to_string()]);
     child.wait().unwrap();
 }

@@ -71,7 +71,13 @@ impl Actors {
     /// Answers the switch's question, from the piece that it misses on: a full
     /// queue keeps the front of what it is given. The actors do not change
     /// any more while it asks, so neither do the pieces.
-    pub(super) fn recover(&mut self, now: Time, pool: &mut FramePool, generation: u16, (from, most): (u32, u32)) {
+    pub(super) fn recover(
+        &mut self,
+        now: Time,
+        pool: &mut FramePool,
+        generation: u16,
+        (from, most): (u32, u32),
+    ) {
         self.flush(now, pool);
         self.renew(pool, generation);
         self.claim_blocks();

@@ -344,6 +344,7 @@ impl Checker {
             // After a restart it is the owner of the view that was claimed; before that
             // one opens nobody but the switch knows whose claim was the best.
             None if self.replication == Replication::None
+                && !unit.unopened
                 && (unit.before.is_none() || matches!(unit.current.start, Start::Claimed(_))) =>
             {
                 Some(unit.current.owner).filter(|r| !cluster.is_gone(*r))

@@ -7,17 +7,17 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
+use serde_json::{Value, json};
 use weir_io::live::{EndSignals, Waiter};
 use weir_io::port::{InputPort, MergedInput, PortCounters, PortError, Received};
-use serde_json::{Value, json};
 use weir_packet::{Frame, FramePool};
 
 use crate::exit::Failure;
 
-use crate::mark::Mark;
-use crate::output::thousands;
 use super::ports::Ports;
 use super::summary::More;
+use crate::mark::Mark;
+use crate::output::thousands;
 
 /// Time in which further signals are the first one's: some senders, GNU
 /// `timeout` for one, send to the process and to its group.

@@ -13,8 +13,8 @@ use weir_protocol::switch::Share;
 use super::super::runtime_done::RuntimeDone;
 use super::super::wiring::NO_CHAIN;
 use super::Cluster;
-use super::takeover::Phase;
 use super::member::{Member, NO_MEMBER, Site, State};
+use super::phase::Phase;
 use crate::say::say;
 
 /// Frames that may be lost with runtimes that die: a quarter of those for packets under

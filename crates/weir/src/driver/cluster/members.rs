@@ -17,9 +17,9 @@ use super::super::wiring::{Seat, ToRuntime, place_of};
 use super::deaths::START_PATIENCE;
 use super::member::{Member, NO_MEMBER, Site, State};
 use super::node::ClusterNode;
+use super::phase::Phase;
 use super::process::Starting;
 use super::start::parker;
-use super::takeover::Phase;
 use super::{Chain, Cluster};
 
 /// Makes a node, on its thread.

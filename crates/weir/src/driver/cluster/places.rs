@@ -10,9 +10,9 @@ use weir_protocol::RuntimeId;
 use super::super::process::{Engines, Relay, SharedRoom};
 use super::super::wiring::{RuntimeEnds, SwitchEnds, wire, wire_peers};
 use super::member::{Member, Site};
+use super::phase::first_id;
 use super::process::{HelloOf, wire_process};
 use super::settings::ClusterSettings;
-use super::takeover::first_id;
 
 /// The places of runtimes, none of which is started yet, for a switch of this generation.
 pub(super) fn members(

@@ -7,8 +7,8 @@ use weir_exec::{ExecError, NEVER_PARK, Parker, Team, Wakers};
 use weir_io::IdlePolicy;
 use weir_nf::host::Stage;
 use weir_packet::{FramePool, Internal, MemoryLayout, PacketMemory, Time};
-use weir_protocol::in_process::{self, BURST, MESSAGES};
 use weir_protocol::Switch;
+use weir_protocol::in_process::{self, BURST, MESSAGES};
 use weir_protocol::settings::SwitchSettings;
 use weir_runtime::RuntimeConfig;
 
@@ -20,10 +20,10 @@ use super::super::process::SharedRoom;
 use super::end::GateCounts;
 use super::ended::{Deaths, Ended};
 use super::member::{Member, Site, State};
+use super::phase::Phase;
 use super::places::members;
 use super::process::ring_words;
 use super::settings::ClusterSettings;
-use super::takeover::Phase;
 use super::{Chain, Cluster};
 
 impl Cluster {

@@ -16,6 +16,7 @@ mod node;
 mod remote;
 mod remote_node;
 mod survivors;
+mod tie;
 
 pub(crate) use agent::{Agent, AgentEvent};
 pub(super) use connect::Agents;
@@ -53,12 +54,7 @@ const MTU: u16 = 1_500;
 const GRACE: u64 = 2_000_000_000;
 
 /// Settings of a link with this key and these heartbeats.
-fn settings(
-    key: Key,
-    network: u32,
-    beats: HeartbeatSettings,
-    is_taken_over: bool,
-) -> LinkSettings {
+fn settings(key: Key, network: u32, beats: HeartbeatSettings, is_taken_over: bool) -> LinkSettings {
     LinkSettings {
         key,
         network,

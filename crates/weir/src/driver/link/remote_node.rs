@@ -30,7 +30,7 @@ use super::super::runtime_node::{RuntimeNode, RuntimePlan};
 use super::super::supply::Supply;
 use super::super::wiring::{Seat, SwitchEnds, ToRuntime, ToSwitch, wire};
 use super::hello::{Hello, Start, TAKEN, WAITS};
-use super::remote::Tie;
+use super::tie::Tie;
 use super::{COMMAND, EDGE, END, EVENTS, REPORT};
 
 /// Interval at which the switch is told that the runtime is there, until it answers.
@@ -194,7 +194,8 @@ impl RemoteNode {
         while Instant::now() < until {
             number += 1;
             if let Some(tie) = &self.tie {
-                self.start.say(tie.socket.socket(), number, Control::Welcome);
+                self.start
+                    .say(tie.socket.socket(), number, Control::Welcome);
             }
             let next = Instant::now() + AGAIN;
             while Instant::now() < next {

@@ -20,11 +20,12 @@ use weir_protocol::Key;
 use crate::driver::process_cause;
 use crate::exit::{Exit, Failure, Outcome};
 use crate::say::say;
+use crate::service;
 
-use crate::mark::Mark;
 use super::super::ports::Ports;
 use super::super::signals::end_signals;
 use super::words::{BEGIN, Begin, HAPPENED, HOST, HappenedTold, HostTold, LONGEST};
+use crate::mark::Mark;
 
 /// Longest time until a switch hears how a host stands.
 const LOOK: Duration = Duration::from_millis(20);
@@ -144,6 +145,8 @@ impl Watch<'_> {
         let child = Command::new("/proc/self/exe")
             .args(std::env::args_os().skip(1))
             .args(["--switch", &std::process::id().to_string()])
+            // The manager has named this process.
+            .env_remove("WATCHDOG_PID")
             .stdin(Stdio::from(OwnedFd::from(theirs)))
             // A terminal's signals are for this process, which passes them on.
             .process_group(0)
@@ -159,7 +162,9 @@ impl Watch<'_> {
         let begin = Begin {
             key: self.plan.key.0,
             seed: self.plan.seed,
-            hosts: hosts.map(|(place, host)| HostTold::of(place, host)).collect(),
+            hosts: hosts
+                .map(|(place, host)| HostTold::of(place, host))
+                .collect(),
             since: self.began.elapsed(),
             died,
         };
@@ -169,12 +174,14 @@ impl Watch<'_> {
 
     /// Tells the switch what is new, and passes signals on, until it is over.
     fn attend(&mut self, switch: &mut Switch) -> Result<ExitStatus, Failure> {
-        let failed = |error: std::io::Error| {
-            Failure::outside(format!("can't wait for the switch: {error}"))
-        };
+        let failed =
+            |error: std::io::Error| Failure::outside(format!("can't wait for the switch: {error}"));
         loop {
             if let Some(status) = switch.child.try_wait().map_err(failed)? {
                 return Ok(status);
+            }
+            while let Ok(Some(message)) = switch.channel.receive(false) {
+                service::pass_on(message.kind);
             }
             self.tell_hosts(switch);
             if self.signals.came() {
@@ -188,7 +195,9 @@ impl Watch<'_> {
                 self.hangups.as_fd(),
                 switch.channel.as_fd(),
             ];
-            Waiter::default().sleep(&descriptors, LOOK).map_err(failed)?;
+            Waiter::default()
+                .sleep(&descriptors, LOOK)
+                .map_err(failed)?;
         }
     }
 

@@ -15,13 +15,14 @@ use weir_protocol::Key;
 
 use crate::args::{Host, Raised, Run, Up};
 use crate::exit::{Failure, Outcome};
+use crate::service;
 
 use super::super::agent::end_with;
-use crate::mark::Mark;
 use super::super::onlook::Watched;
 use super::super::run_loaded;
 use super::composed::{Composed, load};
 use super::words::{BEGIN, Begin, HAPPENED, HOST, HappenedTold, HostTold, LONGEST};
+use crate::mark::Mark;
 
 /// Runs the switch for the process `parent`, until its inputs have ended.
 pub(super) fn run(args: &Up, parent: u32, kinds: &[Kind]) -> Outcome {
@@ -32,6 +33,8 @@ pub(super) fn run(args: &Up, parent: u32, kinds: &[Kind]) -> Outcome {
         ))
     };
     let input = io::stdin().as_fd().try_clone_to_owned().map_err(lost)?;
+    let back = input.try_clone().map_err(lost)?;
+    service::tell_parent(Channel::new(back.into(), LONGEST));
     let mut channel = Channel::new(input.into(), LONGEST);
     let first = channel.receive(true).map_err(lost)?;
     let first = first.filter(|message| message.kind == BEGIN);
@@ -90,12 +93,7 @@ fn states(told: Vec<HostTold>, composed: &Composed) -> Vec<HostState> {
 }
 
 /// Notes what has happened before this process was there.
-fn note_before(
-    happened: &Events,
-    hosts: &[HostState],
-    died: Option<String>,
-    composed: &Composed,
-) {
+fn note_before(happened: &Events, hosts: &[HostState], died: Option<String>, composed: &Composed) {
     match died {
         Some(why) => {
             let here = About::Host(composed.composition.switch.clone());
