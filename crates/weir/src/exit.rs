@@ -2,6 +2,8 @@
 
 use std::io::Write as _;
 
+use crate::driver::STOOD_STILL;
+
 /// How the program exits. `weir --help` lists them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
@@ -14,6 +16,9 @@ pub(crate) enum Exit {
     Usage = 2,
     /// The chain file, something that it names, the script or the composition is wrong.
     Chain = 3,
+    /// The switch stood still for so long that its runtimes wait for another one: what started it is
+    /// to start it again (EX_TEMPFAIL of sysexits.h).
+    Again = 75,
 }
 
 /// The exit codes, for `--help`.
@@ -25,7 +30,8 @@ Exit codes:
   1  something outside failed: a file, a disk, a port; `doctor` found a problem
   2  the command line makes no sense
   3  the chain file, something that it names, the script or the composition is wrong;
-     `ids check`: a rule does not load"
+     `ids check`: a rule does not load
+  75 the switch stood still, and its runtimes on other hosts wait for another one: start it again"
     };
 }
 
@@ -81,9 +87,13 @@ impl From<weir_ctl::client::SocketError> for Failure {
 impl Failure {
     /// Something outside failed.
     pub(crate) fn outside(message: impl Into<String>) -> Failure {
+        let message = message.into();
         Failure {
-            exit: Exit::Failed,
-            message: format!("error: {}", message.into()),
+            exit: match message.starts_with(STOOD_STILL) {
+                true => Exit::Again,
+                false => Exit::Failed,
+            },
+            message: format!("error: {message}"),
         }
     }
 

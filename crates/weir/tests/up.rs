@@ -187,6 +187,30 @@ fn the_switch_may_be_killed() {
     are_gone(&all);
 }
 
+/// Its runtimes wait for another one meanwhile: it starts no others, and gives way.
+#[test]
+fn a_switch_that_stood_still_gives_way() {
+    let mut cluster = Long::up_to_nowhere("6M", HOSTS, REPLICATED);
+    let socket = cluster.socket();
+    wait_for("three runtimes", || cluster.whole());
+    let switch = switch_of(&socket);
+    signal(switch, Signal::STOP);
+    // Four heartbeats are one second.
+    std::thread::sleep(std::time::Duration::from_secs(3));
+    signal(switch, Signal::CONT);
+    let events = wait_for("another switch", || {
+        let ran = run(["events", &socket]);
+        (ran.code == 0 && ran.out.contains("recovered")).then_some(ran.out)
+    });
+    assert!(events.contains("exit code 75"), "{events}");
+    assert!(events.contains("switch 2 takes the runtimes of the one before over: 2"));
+    assert!(events.contains("units lost: 0"), "{events}");
+    assert_ne!(switch_of(&socket), switch);
+    signal(cluster.child().id(), Signal::INT);
+    let summary = cluster.summed_up();
+    assert_eq!(summary.pointer("/switch/first_opened"), None, "a flow began anew");
+}
+
 /// What it has written to a capture, no other switch can go on with: the run ends, and says so.
 #[test]
 fn a_capture_ends_with_its_switch() {

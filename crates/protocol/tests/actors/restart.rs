@@ -134,6 +134,41 @@ fn many_claims_come_in_pieces_and_none_is_an_answer() {
 }
 
 #[test]
+fn an_answer_has_no_more_pieces_than_were_asked_for() {
+    let kind = Kind {
+        flows: Some(256),
+        ..Kind::default()
+    };
+    let mut bed = Bed::of(1, kind);
+    for place in 0..250 {
+        bed.start(1, unit(place), view(place + 1), 2);
+    }
+    for (from, most, numbers) in [
+        (0, 2, 0..2),
+        (2, 1, 2..3),
+        (3, 2, 3..4),
+        (1, 0, 0..0),
+        (2, u32::MAX, 2..4),
+    ] {
+        let question = Message::Recover {
+            generation: 2,
+            from,
+            most,
+        };
+        bed.tell(1, NEXT, question);
+        let said = bed.said(1).into_iter().map(|(_, message)| match message {
+            Message::Claims { piece, pieces, .. } => (piece, pieces),
+            other => panic!("no claims: {other:?}"),
+        });
+        let wanted = numbers.map(|piece| (piece, 4));
+        assert_eq!(said.collect::<Vec<_>>(), wanted.collect::<Vec<_>>());
+    }
+    // It walks over its units once.
+    assert_eq!(bed.count(1, ActorCount::Claimed), 250);
+    bed.end();
+}
+
+#[test]
 fn an_answer_goes_on_from_the_piece_that_is_missing() {
     let kind = Kind {
         flows: Some(256),

@@ -41,6 +41,7 @@ mod workers;
 pub(crate) use cluster::tests::Bed as ClusterBed;
 pub use cluster::{
     Cluster, ClusterEnd, ClusterSettings, GateCounts, RuntimeEnd, RuntimeProcess, RuntimeProcesses,
+    STOOD_STILL,
 };
 pub(crate) use dispatch::Dispatcher;
 pub use engine_process::EngineProcess;

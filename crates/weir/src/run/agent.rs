@@ -23,6 +23,9 @@ use super::refusals::Refusals;
 pub(crate) fn run(args: &Args, kinds: &[Kind]) -> Outcome {
     if let Some(parent) = args.parent {
         end_with(parent)?;
+        // That one holds signals. An operator who ends this one alone can do so.
+        let failed = |error| Failure::outside(format!("can't let signals through: {error}"));
+        EndSignals::open().map_err(failed)?.release();
     }
     let key = key(&args.key)?;
     // A file that can't be run is refused here, not at each start.
@@ -75,8 +78,7 @@ pub(crate) fn run(args: &Args, kinds: &[Kind]) -> Outcome {
     }
 }
 
-/// Has this process end with the one that started it, as `weir up` does, whose signals are not for
-/// this one.
+/// Has this process end with the one that started it, as `weir up` does.
 pub(super) fn end_with(parent: u32) -> Result<(), Failure> {
     let failed = |error: std::io::Error| {
         Failure::outside(format!("can't end with process {parent}: {error}"))
@@ -87,8 +89,6 @@ pub(super) fn end_with(parent: u32) -> Result<(), Failure> {
     if now.is_none_or(|now| now.get() as u32 != parent) {
         return Err(Failure::outside(format!("process {parent} has ended")));
     }
-    // An operator who ends this one alone can do so.
-    EndSignals::open().map_err(failed)?.release();
     Ok(())
 }
 

@@ -113,6 +113,9 @@ impl Cluster {
             (Ok(_), _) => ExecError(format!("runtime {id} stopped by itself")),
             (Err(why), _) => why,
         };
+        if self.phase == Phase::Runs && matches!(before, State::Runs | State::Drains) {
+            self.give_way(place, now)?;
+        }
         // One that did not start had nothing.
         if !was_known && matches!(before, State::Runs | State::Drains) {
             self.await_recovery();

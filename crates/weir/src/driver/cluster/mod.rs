@@ -15,6 +15,7 @@ mod process;
 mod recovery;
 mod settings;
 mod start;
+mod stillness;
 mod takeover;
 #[cfg(test)]
 pub(crate) mod tests;
@@ -36,6 +37,8 @@ use ended::{Deaths, Ended};
 use member::{Member, NO_MEMBER, Site};
 use node::ClusterNode;
 use phase::Phase;
+use stillness::Stillness;
+pub use stillness::STOOD_STILL;
 pub(super) use process::HELLO;
 pub use process::RuntimeProcess;
 use recovery::Recovery;
@@ -93,6 +96,7 @@ pub struct Cluster {
     /// Some runtimes have processes of their own.
     has_processes: bool,
     phase: Phase,
+    still: Stillness,
     /// Runtimes that a switch before this one has left, and this one's generation.
     found: Found,
     /// When these were last looked after.
@@ -240,6 +244,9 @@ impl Cluster {
 
     fn round(&mut self, out: &mut Vec<Frame>, events: &mut Vec<u8>) -> Result<bool, ExecError> {
         let now = self.clock.now();
+        if let Some(patience) = self.patience() {
+            self.still.round(now, patience);
+        }
         let local = self.team.round()?;
         self.gave |= local.gave || local.blocked;
         let mut worked = local.worked;

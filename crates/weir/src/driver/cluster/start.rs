@@ -21,6 +21,7 @@ use super::end::GateCounts;
 use super::ended::{Deaths, Ended};
 use super::member::{Member, Site, State};
 use super::phase::Phase;
+use super::stillness::Stillness;
 use super::places::members;
 use super::process::ring_words;
 use super::settings::ClusterSettings;
@@ -100,6 +101,7 @@ impl Cluster {
             rounds: 0,
             has_processes: room.is_some(),
             phase: Phase::Starts,
+            still: Stillness::default(),
             found,
             looked: Time::ZERO,
             echo: None,

@@ -26,6 +26,7 @@ use crate::mark::Mark;
 
 /// Runs the switch for the process `parent`, until its inputs have ended.
 pub(super) fn run(args: &Up, parent: u32, kinds: &[Kind]) -> Outcome {
+    // Signals stay held, as that one holds them, until there is who waits for them.
     end_with(parent)?;
     let lost = |error: io::Error| {
         Failure::outside(format!(
