@@ -58,12 +58,15 @@ impl Manager {
 
     /// One that hangs gives no sign, and one that goes on does again.
     fn expects_silence_while_stopped(&self, child: &Child) {
-        let id = child.id().to_string();
-        must("kill", &["-STOP", &id]);
+        self.expects_silence_of(&child.id().to_string());
+    }
+
+    fn expects_silence_of(&self, id: &str) {
+        must("kill", &["-STOP", id]);
         std::thread::sleep(Duration::from_millis(50));
         while self.heard(Duration::from_millis(1)).is_some() {}
         assert_eq!(self.heard(Duration::from_millis(500)), None);
-        must("kill", &["-CONT", &id]);
+        must("kill", &["-CONT", id]);
         let sign = self.heard(Duration::from_secs(5));
         assert_eq!(sign.as_deref(), Some("WATCHDOG=1"));
     }
@@ -98,6 +101,10 @@ fn a_cluster_tells_once() {
     let mut child = manager.start(&mut weir(["up", &file, "--control", "none"]));
     manager.expects_life();
     manager.expects_silence_while_stopped(&child);
+    // A switch that hangs is noticed as well.
+    let id = child.id().to_string();
+    let switch = must("pgrep", &["-P", &id, "-f", "--", "--switch"]);
+    manager.expects_silence_of(switch.trim());
     must("kill", &["-9", &child.id().to_string()]);
     child.wait().unwrap();
 }

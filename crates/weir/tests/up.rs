@@ -208,7 +208,11 @@ fn a_switch_that_stood_still_gives_way() {
     assert_ne!(switch_of(&socket), switch);
     signal(cluster.child().id(), Signal::INT);
     let summary = cluster.summed_up();
-    assert_eq!(summary.pointer("/switch/first_opened"), None, "a flow began anew");
+    assert_eq!(
+        summary.pointer("/switch/first_opened"),
+        None,
+        "a flow began anew"
+    );
 }
 
 /// What it has written to a capture, no other switch can go on with: the run ends, and says so.
@@ -224,6 +228,30 @@ fn a_capture_ends_with_its_switch() {
     assert_eq!(code, Some(1), "{said}");
     assert!(said.contains("none can go on with the capture `"), "{said}");
     are_gone(&all);
+}
+
+/// What is piped into it is an input, as in `weir run`.
+#[test]
+fn standard_input_is_a_capture() {
+    let folder = support::Folder::new();
+    let capture = folder.path("in.pcap");
+    let made = run(["gen", "--out", &capture, "flows=10,packets=1000"]);
+    assert_eq!(made.code, 0, "{}", made.err);
+    let text = format!(
+        "composition: piped\nchain: {}\nhosts: [{{name: alpha, runtimes: 1}}, {{name: beta, \
+         runtimes: 1}}]\nswitch: alpha\nports: {{in: \"-\"}}\n",
+        support::example("webedge.yaml")
+    );
+    let file = folder.write("cluster.yaml", text);
+    let words = ["up", &file, "--control", "none", "--quiet", "--output", "json"];
+    let ran = support::weir(words)
+        .stdin(std::fs::File::open(&capture).unwrap())
+        .output()
+        .unwrap();
+    let said = String::from_utf8_lossy(&ran.stderr);
+    assert!(ran.status.success(), "{said}");
+    let summary: Value = serde_json::from_slice(&ran.stdout).unwrap();
+    assert_eq!(number(&summary, "/packets_in"), 1_000);
 }
 
 /// However the cluster's own process ends, none of the others is left.

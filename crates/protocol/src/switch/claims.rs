@@ -44,6 +44,8 @@ struct Answer {
     asked: u32,
     /// Times that it was looked at whether to ask, since it was asked.
     looked: u32,
+    /// A new piece has come since it was last looked at.
+    goes_on: bool,
     /// The first piece that was not asked for.
     asked_to: u32,
 }
@@ -93,6 +95,7 @@ impl Answers {
             most: 0,
             asked: 0,
             looked: 0,
+            goes_on: false,
             asked_to: 0,
         });
     }
@@ -114,6 +117,10 @@ impl Answers {
     pub(super) fn ask(&mut self) -> (Vec<(Slot, u32)>, Vec<Slot>) {
         let (mut asked, mut given_up) = (Vec::new(), Vec::new());
         for answer in self.of.iter_mut().filter(|answer| !answer.is_complete()) {
+            if core::mem::take(&mut answer.goes_on) {
+                // The rest is on its way.
+                continue;
+            }
             answer.looked += 1;
             let every = match answer.asked {
                 0 => 1,
@@ -164,6 +171,7 @@ impl Answers {
         if answer.pieces.len() > answer.most {
             answer.most = answer.pieces.len();
             (answer.asked, answer.looked) = (answer.asked.min(1), 0);
+            answer.goes_on = true;
         }
         match answer.is_complete() {
             true => Taken::Answer,
@@ -217,12 +225,14 @@ mod tests {
         let mut answers = waiting();
         assert_eq!(answers.ask().0, [(1, 0), (2, 0)]);
         assert_eq!(answers.take(1, (2, 3), vec![claim(3)]), Taken::Piece);
-        assert_eq!(answers.ask().0, [(1, 0), (2, 0)]);
+        // More may be on its way.
+        assert_eq!(answers.ask().0, [(2, 0)]);
+        assert_eq!(answers.ask().0, [(1, 0)]);
         assert_eq!(answers.take(1, (0, 3), vec![claim(1)]), Taken::Piece);
         assert_eq!(answers.take(1, (0, 3), vec![claim(1)]), Taken::Piece);
         // The other one is asked less often by now.
-        assert_eq!(answers.ask().0, [(1, 1)]);
         assert_eq!(answers.ask().0, [(2, 0)]);
+        assert_eq!(answers.ask().0, [(1, 1)]);
         assert_eq!(answers.take(1, (1, 3), vec![claim(2)]), Taken::Answer);
         assert!(!answers.waits_for(1) && answers.waits_for(2));
         assert_eq!(answers.take(2, (0, 1), Vec::new()), Taken::Answer);

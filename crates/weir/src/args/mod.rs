@@ -332,6 +332,9 @@ pub(crate) struct Raised {
     pub(crate) hosts: Hosts,
     /// What was taken in, by this switch and those before.
     pub(crate) mark: Mark,
+    /// A number that no other switch has, and that of the one before, which is dead.
+    pub(crate) start: u32,
+    pub(crate) before: Option<u32>,
 }
 
 /// A host for runtimes.

@@ -144,7 +144,11 @@ fn remote(args: &Run, plans: &[ChainPlan]) -> Result<Option<RemoteHosts>, Failur
         key,
         beats: (args.heartbeat * 1_000_000, MISSED),
         digest: digest(plans.iter().map(|chain| &chain.plan)),
-        start: seed::random() as u32,
+        start: match &args.raised {
+            Some(raised) => raised.start,
+            None => seed::random() as u32,
+        },
+        before: args.raised.as_ref().and_then(|raised| raised.before),
     }))
 }
 

@@ -37,12 +37,12 @@ use ended::{Deaths, Ended};
 use member::{Member, NO_MEMBER, Site};
 use node::ClusterNode;
 use phase::Phase;
-use stillness::Stillness;
-pub use stillness::STOOD_STILL;
 pub(super) use process::HELLO;
 pub use process::RuntimeProcess;
 use recovery::Recovery;
 pub use settings::{ClusterSettings, RuntimeProcesses};
+pub use stillness::STOOD_STILL;
+use stillness::Stillness;
 
 use super::clock::Clock;
 use super::ends::{EndAsked, EndsAsked};

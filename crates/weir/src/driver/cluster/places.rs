@@ -7,6 +7,7 @@ use weir_exec::{ExecError, Wakers};
 use weir_nf::host::Stage;
 use weir_protocol::RuntimeId;
 
+use super::super::link::Found;
 use super::super::process::{Engines, Relay, SharedRoom};
 use super::super::wiring::{RuntimeEnds, SwitchEnds, wire, wire_peers};
 use super::member::{Member, Site};
@@ -14,18 +15,18 @@ use super::phase::first_id;
 use super::process::{HelloOf, wire_process};
 use super::settings::ClusterSettings;
 
-/// The places of runtimes, none of which is started yet, for a switch of this generation.
+/// The places of runtimes, none of which is started yet, for a switch that has found those of others.
 pub(super) fn members(
     stages: &Arc<[Stage]>,
     mut room: Option<&mut SharedRoom>,
     settings: &ClusterSettings,
-    generation: u16,
+    found: &Found,
     wakers: &Wakers,
 ) -> Result<Vec<Member>, ExecError> {
     let most = settings.most_runtimes.max(settings.runtimes);
     let mut wired: Vec<(SwitchEnds, Site)> = Vec::new();
     for place in 0..most {
-        let id = first_id(generation, place, most);
+        let id = first_id(found, place, most);
         wired.push(match (&settings.processes, room.as_deref_mut()) {
             (Some(processes), Some(room)) if processes.has(place as usize, settings.runtimes) => {
                 let main = wakers.for_process(0)?;

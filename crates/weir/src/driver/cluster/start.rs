@@ -21,10 +21,10 @@ use super::end::GateCounts;
 use super::ended::{Deaths, Ended};
 use super::member::{Member, Site, State};
 use super::phase::Phase;
-use super::stillness::Stillness;
 use super::places::members;
 use super::process::ring_words;
 use super::settings::ClusterSettings;
+use super::stillness::Stillness;
 use super::{Chain, Cluster};
 
 impl Cluster {
@@ -58,7 +58,7 @@ impl Cluster {
     fn place_all(stages: Arc<[Stage]>, settings: ClusterSettings) -> Result<Cluster, ExecError> {
         let most = settings.most_runtimes.max(settings.runtimes);
         let found = match &settings.remote {
-            Some(remote) => remote.survivors(most as usize)?,
+            Some(remote) => remote.survivors(most as usize, &settings.replication.to_string())?,
             None => Found::default(),
         };
         let layout = layout_for(stages.len(), most, &settings);
@@ -77,7 +77,7 @@ impl Cluster {
         let chains = chains.map(|stage| Chain::new(stage, &settings, found.generation, layout));
         let chains = chains.collect::<Result<_, _>>()?;
         let wakers = Wakers::new(settings.spread.threads(most as usize))?;
-        let members = members(&stages, room.as_mut(), &settings, found.generation, &wakers)?;
+        let members = members(&stages, room.as_mut(), &settings, &found, &wakers)?;
         let (senders, handlers) = command_channels(&members)?;
         Ok(Cluster {
             pool,

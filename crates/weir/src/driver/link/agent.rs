@@ -20,10 +20,12 @@ use weir_protocol::link::control::{self, Control, Head};
 use weir_protocol::stream::ProcessStart;
 
 use super::super::process::{ProcessCommand, Start as ProcessStartUp, cause};
-use super::hello::{HELLO, Hello, Here, Listed, Start, TAKEN, VERSION, WAITS, Who};
+use super::hello::{DEAD, HELLO, Hello, Here, Listed, Start, TAKEN, VERSION, WAITS, Who};
 
 /// Longest sleep of the agent.
 const NAP: Duration = Duration::from_millis(100);
+/// Datagrams that are heard before the runtimes are looked after again.
+const AT_ONCE: usize = 64;
 /// Octets of the longest control frame that is heard.
 const ROOM: usize = 64 << 10;
 /// Longest message that is heard of a runtime's process.
@@ -79,8 +81,8 @@ struct Runtime {
     channel: Channel,
     switch: SocketAddr,
     network: u32,
-    /// Stands for its chains.
-    chains: u64,
+    /// What a switch must have in common with its own, to take it over.
+    kind: String,
     /// Since when it has no switch.
     waits: Option<Instant>,
 }
@@ -141,7 +143,11 @@ impl Agent {
     pub(crate) fn step(&mut self, mut said: impl FnMut(AgentEvent)) {
         self.wait();
         let mut room = vec![0; ROOM];
-        while let Ok((length, from)) = self.socket.recv_from(&mut room) {
+        // Whoever sends a lot does not keep it from the rest.
+        for _ in 0..AT_ONCE {
+            let Ok((length, from)) = self.socket.recv_from(&mut room) else {
+                break;
+            };
             let heard = room.get(..length).unwrap_or(&[]);
             if let Err(why) = self.hear(heard, from, &mut said) {
                 said(AgentEvent::Refused { from, why });
@@ -177,7 +183,7 @@ impl Agent {
         let body = match control {
             Control::Hello(body) => body,
             Control::Who(body) => return self.say_who(pair, from, body),
-            _ => return Err("it is no hello".to_owned()),
+            _ => return Err("it is no question to an agent".to_owned()),
         };
         let hello = Hello::read(body);
         let Some(hello) = hello.filter(|hello| hello.ends() == (pair.1, pair.0)) else {
@@ -197,7 +203,16 @@ impl Agent {
         if let Some(before) = hello.after {
             return self.hand_over((ProcessStart(before), pair), hello, from, said);
         }
-        if self.runtimes.len() >= self.most && !self.end_one_that_waits() {
+        // It lives, so none of its runtimes gets another switch.
+        while let Some(old) = self.waiting(|(switch, _)| *switch == pair.0) {
+            self.end_one(old, "its switch has started another one");
+        }
+        if self.runtimes.len() >= self.most
+            && let Some(old) = self.waiting(|_| true)
+        {
+            self.end_one(old, "another one needs its place");
+        }
+        if self.runtimes.len() >= self.most {
             let why = format!(
                 "there are {} runtimes here, as many as there may be",
                 self.most
@@ -216,13 +231,16 @@ impl Agent {
         question: &[u8],
     ) -> Result<(), String> {
         let who: Option<Who> = serde_json::from_slice(question).ok();
-        if who.is_none_or(|who| who.version != VERSION) {
+        let Some(who) = who.filter(|who| who.version == VERSION) else {
             return Err("the switch is of another version of weir than this agent".to_owned());
+        };
+        if let Some(dead) = who.dead {
+            self.tell_of_death(dead);
         }
         let runtimes = self.runtimes.iter().map(|((switch, _), runtime)| Listed {
             id: runtime.id,
             switch: switch.0,
-            chains: runtime.chains,
+            kind: runtime.kind.clone(),
             waits: runtime.waits.is_some(),
         });
         let here = Here {
@@ -232,6 +250,17 @@ impl Agent {
         let body = serde_json::to_vec(&here).map_err(|error| error.to_string())?;
         self.say((switch, switch), from, 0, Control::Here(&body));
         Ok(())
+    }
+
+    /// Tells runtimes of a switch with this start that it is dead: they need not find out.
+    fn tell_of_death(&mut self, dead: u32) {
+        for ((switch, _), runtime) in &mut self.runtimes {
+            if switch.0 as u32 == dead && runtime.waits.is_none() {
+                // One that does not listen finds out by itself.
+                let start = switch.0.to_le_bytes();
+                let _ = runtime.channel.send(DEAD, &start, &[], false);
+            }
+        }
     }
 
     /// Gives a runtime that waits to the next switch.
@@ -264,20 +293,35 @@ impl Agent {
                 switch,
             });
             self.runtimes.insert(pair, runtime);
+            self.remember(old, "another switch has it".to_owned());
         }
         Ok(())
     }
 
-    /// Ends the runtime that has waited longest for a switch; false where none waits.
-    fn end_one_that_waits(&mut self) -> bool {
-        let waiting = self.runtimes.values_mut().filter(|its| its.waits.is_some());
-        let Some(runtime) = waiting.min_by_key(|runtime| runtime.waits) else {
-            return false;
-        };
-        // It is over by itself otherwise, and found to be.
-        let _ = runtime.child.kill();
-        let _ = runtime.child.wait();
-        true
+    /// Of those runtimes that wait for a switch, the one that has waited longest.
+    fn waiting(&self, of: impl Fn(&Pair) -> bool) -> Option<Pair> {
+        let all = self.runtimes.iter();
+        let waiting = all.filter(|(pair, runtime)| runtime.waits.is_some() && of(pair));
+        let longest = waiting.min_by_key(|(_, runtime)| runtime.waits);
+        longest.map(|(pair, _)| *pair)
+    }
+
+    /// Ends a runtime that waits.
+    fn end_one(&mut self, pair: Pair, why: &str) {
+        if let Some(mut runtime) = self.runtimes.remove(&pair) {
+            // It may have ended by itself.
+            let _ = runtime.child.kill();
+            let _ = runtime.child.wait();
+            self.remember(pair, why.to_owned());
+        }
+    }
+
+    /// A runtime is over, or has another switch.
+    fn remember(&mut self, pair: Pair, why: String) {
+        if self.over.len() == REMEMBERED {
+            self.over.remove(0);
+        }
+        self.over.push((pair, why));
     }
 
     /// What a process is told at its start, and when another switch takes it over.
@@ -299,7 +343,7 @@ impl Agent {
         switch: SocketAddr,
         said: &mut impl FnMut(AgentEvent),
     ) -> Result<(), String> {
-        let (id, network, chains) = (hello.runtime().0, hello.network, hello.chains);
+        let (id, network, kind) = (hello.runtime().0, hello.network, hello.kind());
         let bytes = self.start_of(hello, switch)?;
         let started = self.command.start(ProcessStartUp {
             name: &format!("runtime {id}"),
@@ -316,7 +360,7 @@ impl Agent {
                     channel,
                     switch,
                     network,
-                    chains,
+                    kind,
                     waits: None,
                 };
                 self.runtimes.insert(pair, runtime);
@@ -355,10 +399,7 @@ impl Agent {
             };
             let why = format!("its process has ended {how}");
             self.say_gone(pair, runtime.switch, runtime.network, &why);
-            if self.over.len() == REMEMBERED {
-                self.over.remove(0);
-            }
-            self.over.push((pair, why));
+            self.remember(pair, why);
             said(AgentEvent::Over {
                 runtime: runtime.id,
                 how,

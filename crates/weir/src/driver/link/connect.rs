@@ -16,12 +16,10 @@ use weir_protocol::{Key, Peer, RuntimeId};
 use weir_runtime::RuntimeConfig;
 
 use super::hello::{Hello, VERSION};
-use super::settings;
+use super::{PATIENCE_TAKEN, settings};
 
 /// Longest wait for a runtime's answer: it loads its chains and reserves memory.
 const PATIENCE: Duration = Duration::from_secs(10);
-/// Longest wait for one that is taken over: it has all that it needs.
-const PATIENCE_TAKEN: Duration = Duration::from_secs(2);
 /// Interval at which the agent is asked.
 const AGAIN: Duration = Duration::from_millis(100);
 /// Octets of the longest control frame that is heard here.
@@ -41,6 +39,8 @@ pub struct RemoteHosts {
     pub digest: u64,
     /// A number that no other start of a switch has.
     pub start: u32,
+    /// That of the switch before, where that is known to be dead.
+    pub before: Option<u32>,
 }
 
 /// Network identifier of links in VXLAN-GPE.
@@ -100,11 +100,7 @@ pub(in super::super) fn connect(
     let hello = hello(agents, id, places, units);
     let (runtime, switch) = hello.ends();
     let text = serde_json::to_vec(&hello).map_err(|error| fail(&error.to_string()))?;
-    let any: SocketAddr = match agent {
-        SocketAddr::V4(_) => ([0, 0, 0, 0], 0).into(),
-        SocketAddr::V6(_) => ([0; 16], 0).into(),
-    };
-    let socket = UdpSocket::bind(any).map_err(failed)?;
+    let socket = socket_for(agent).map_err(failed)?;
     socket.set_read_timeout(Some(AGAIN)).map_err(failed)?;
     let asked = ask(&socket, agents, (runtime, switch), &text);
     let from = asked.map_err(|why| fail(&why))?;
@@ -118,6 +114,14 @@ pub(in super::super) fn connect(
     let of_link = settings(key, NETWORK, beats, agents.after.is_some());
     let link = Link::new(now(), switch, runtime, of_link);
     Ok((Datagrams::over(socket).map_err(failed)?, link))
+}
+
+/// A socket of any address and port, that reaches `agent`.
+pub(super) fn socket_for(agent: SocketAddr) -> std::io::Result<UdpSocket> {
+    UdpSocket::bind::<SocketAddr>(match agent {
+        SocketAddr::V4(_) => ([0, 0, 0, 0], 0).into(),
+        SocketAddr::V6(_) => ([0; 16], 0).into(),
+    })
 }
 
 /// The plan of a runtime on another host.

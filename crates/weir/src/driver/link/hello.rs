@@ -13,6 +13,9 @@ pub(in super::super) const HELLO: u8 = 32;
 pub(super) const TAKEN: u8 = 33;
 /// Kind of what a process tells its agent when its switch is gone; nothing follows.
 pub(super) const WAITS: u8 = 34;
+/// Kind of what an agent tells the process whose switch is known to be dead: the process start of
+/// that, little endian.
+pub(super) const DEAD: u8 = 35;
 /// Version of what switch, agent and runtime say to one another.
 pub(super) const VERSION: u32 = 2;
 
@@ -63,6 +66,8 @@ pub(crate) struct Start {
 pub(super) struct Who {
     /// Version of all that is said.
     pub(super) version: u32,
+    /// The start of a switch that is known to be dead.
+    pub(super) dead: Option<u32>,
 }
 
 /// The answer.
@@ -81,10 +86,23 @@ pub(super) struct Listed {
     pub(super) id: u32,
     /// Process start of its switch.
     pub(super) switch: u64,
-    /// Stands for its chains.
-    pub(super) chains: u64,
+    /// What a switch must have in common with that, to take it over.
+    pub(super) kind: String,
     /// Its switch is gone, and it waits for another one.
     pub(super) waits: bool,
+}
+
+/// See [`Hello::kind`].
+pub(super) fn kind(chains: u64, places: usize, replication: &str) -> String {
+    format!("{chains:x}/{places}/{replication}")
+}
+
+/// The generation of a switch with this process start; 0 of none.
+pub(super) fn generation_of(switch: u64) -> u16 {
+    match ProcessStart(switch).peer() {
+        Some(Peer::Switch(generation)) => generation,
+        _ => 0,
+    }
 }
 
 impl Hello {
@@ -106,31 +124,24 @@ impl Hello {
     }
 
     /// What a switch must have in common with the one before, to take this runtime over.
+    pub(super) fn kind(&self) -> String {
+        kind(self.chains, self.places, &self.replication)
+    }
+
+    /// Refuses a switch that can't take over the runtime of the one `before`.
     ///
     /// # Errors
     ///
-    /// What is different, for people.
+    /// What is wrong, for people.
     pub(super) fn may_follow(&self, before: &Hello) -> Result<(), &'static str> {
-        let generation = |hello: &Hello| match ProcessStart(hello.switch).peer() {
-            Some(Peer::Switch(generation)) => generation,
-            _ => 0,
-        };
         let same = [
             (self.id == before.id, "another runtime is meant"),
             (
-                self.chains == before.chains && self.units == before.units,
-                "its chain file is another one than the switch's",
+                self.kind() == before.kind() && self.units == before.units,
+                "its chains, places or replication are others than the switch's",
             ),
             (
-                self.places == before.places,
-                "the switch has another number of places for runtimes",
-            ),
-            (
-                self.replication == before.replication,
-                "the switch replicates otherwise",
-            ),
-            (
-                generation(self) > generation(before),
+                generation_of(self.switch) > generation_of(before.switch),
                 "the switch is no newer than the one before",
             ),
         ];
@@ -143,6 +154,63 @@ impl Hello {
             interval: self.beats.0.max(1),
             missed: self.beats.1.max(1),
             ..HeartbeatSettings::default()
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn hello(generation: u16) -> Hello {
+        Hello {
+            version: VERSION,
+            id: 3,
+            places: 4,
+            switch: ProcessStart::of(Peer::Switch(generation), 77).0,
+            after: None,
+            chains: 9,
+            seed: 1,
+            replication: "none".to_owned(),
+            units: vec![100, 200],
+            beats: (1, 4),
+            network: 7,
+            event_bytes: 0,
+            audit: false,
+        }
+    }
+
+    #[test]
+    fn a_newer_switch_of_the_same_kind_may_follow() {
+        let before = hello(2);
+        assert_eq!(hello(3).may_follow(&before), Ok(()));
+        assert_eq!(hello(9).may_follow(&before), Ok(()));
+        for other in [
+            hello(2),
+            hello(1),
+            Hello { id: 4, ..hello(3) },
+            Hello {
+                places: 5,
+                ..hello(3)
+            },
+            Hello {
+                chains: 8,
+                ..hello(3)
+            },
+            Hello {
+                units: vec![100],
+                ..hello(3)
+            },
+            Hello {
+                replication: "each-burst".to_owned(),
+                ..hello(3)
+            },
+            Hello {
+                switch: 5,
+                ..hello(3)
+            },
+        ] {
+            assert!(other.may_follow(&before).is_err(), "{other:?}");
         }
     }
 }

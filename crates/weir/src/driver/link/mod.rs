@@ -26,6 +26,8 @@ pub(super) use node::{LinkNode, LinkPlan};
 pub use remote::RemoteProcess;
 pub(super) use survivors::Found;
 
+use std::time::Duration;
+
 use weir_packet::ethernet::MacAddr;
 use weir_protocol::Key;
 use weir_protocol::heartbeat::HeartbeatSettings;
@@ -43,15 +45,19 @@ const END: u8 = 3;
 /// A message of the way of commands, either way: its kind follows.
 const COMMAND: u8 = 4;
 
+/// Longest wait for a runtime that is taken over, or for the switch that does so: both have all
+/// that they need, and where one dies meanwhile another may ask.
+const PATIENCE_TAKEN: Duration = Duration::from_secs(2);
+
 /// Octets of a datagram's payload around what a stream puts into it: outer IP (v6) and UDP
 /// headers, VXLAN-GPE, Ethernet.
 const AROUND: u16 = 40 + 8 + 8 + 14;
 /// MTU of the network between hosts.
 const MTU: u16 = 1_500;
 
-/// Nanoseconds in which neither end of a link that is taken over judges the other's silence: the
+/// Time in which neither end of a link that is taken over judges the other's silence: the
 /// runtime tells all that it has, and the switch takes that in, each in one go.
-const GRACE: u64 = 2_000_000_000;
+const GRACE: Duration = Duration::from_secs(2);
 
 /// Settings of a link with this key and these heartbeats.
 fn settings(key: Key, network: u32, beats: HeartbeatSettings, is_taken_over: bool) -> LinkSettings {
@@ -68,7 +74,7 @@ fn settings(key: Key, network: u32, beats: HeartbeatSettings, is_taken_over: boo
         },
         beats,
         grace: match is_taken_over {
-            true => GRACE,
+            true => GRACE.as_nanos() as u64,
             false => 0,
         },
     }

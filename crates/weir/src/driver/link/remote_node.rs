@@ -29,17 +29,14 @@ use super::super::runtime_done::RuntimeDone;
 use super::super::runtime_node::{RuntimeNode, RuntimePlan};
 use super::super::supply::Supply;
 use super::super::wiring::{Seat, SwitchEnds, ToRuntime, ToSwitch, wire};
-use super::hello::{Hello, Start, TAKEN, WAITS};
+use super::hello::{DEAD, Hello, Start, TAKEN, WAITS};
 use super::tie::Tie;
-use super::{COMMAND, EDGE, END, EVENTS, REPORT};
+use super::{COMMAND, EDGE, END, EVENTS, PATIENCE_TAKEN, REPORT};
 
 /// Interval at which the switch is told that the runtime is there, until it answers.
 const AGAIN: Duration = Duration::from_millis(20);
 /// Longest wait for the switch to answer, or to hear the last messages.
 const PATIENCE: Duration = Duration::from_secs(10);
-/// Longest wait for a switch that has taken the runtime over to answer: it may have died since, and
-/// another one may ask.
-const PATIENCE_TAKEN: Duration = Duration::from_secs(2);
 /// Interval of reports, if counters have changed.
 const REPORT_INTERVAL: Duration = Duration::from_millis(100);
 /// Longest message of events, and of entries.
@@ -212,7 +209,14 @@ impl RemoteNode {
     fn lose_switch(&mut self) {
         // Its socket is closed, so a switch that lives hears soon that nobody is there.
         self.tie = None;
+        // What asked for commands is gone as well.
+        self.commands = None;
         self.since = Instant::now();
+        self.wait_for_switch();
+    }
+
+    /// Tells the agent that the runtime waits for a switch.
+    fn wait_for_switch(&mut self) {
         // An agent that is gone is noticed where it is listened to.
         let _ = self.agent.send(WAITS, &[], &[], false);
     }
@@ -221,6 +225,13 @@ impl RemoteNode {
     fn hear_agent(&mut self) -> Result<bool, String> {
         let mut taken = false;
         while let Some(message) = self.agent.receive(false).map_err(|e| e.to_string())? {
+            if message.kind == DEAD {
+                let own = self.start.hello.ends().1.0.to_le_bytes();
+                if self.tie.is_some() && message.bytes == own {
+                    self.lose_switch();
+                }
+                continue;
+            }
             let start = serde_json::from_slice(&message.bytes).ok();
             match start.filter(|_| message.kind == TAKEN && self.tie.is_none()) {
                 Some(start) => taken |= self.follow(start)?,
@@ -237,6 +248,7 @@ impl RemoteNode {
     fn follow(&mut self, start: Start) -> Result<bool, String> {
         if let Err(why) = start.hello.may_follow(&self.start.hello) {
             start.give_up(why);
+            self.wait_for_switch();
             return Ok(false);
         }
         // What is left is for the switch before.

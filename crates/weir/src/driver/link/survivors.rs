@@ -1,7 +1,7 @@
 //! What a switch that starts asks the agents: which runtimes has a switch before it left behind?
 //!
 //! A runtime outlives its switch for a while ([`super::remote_node`]). The next switch takes those
-//! over that have the same chains, with a generation of its own: one more than any that an agent
+//! over that are of its own kind, with a generation of its own: one more than any that an agent
 //! knows, so that no runtime hears an older one again.
 
 use std::collections::BTreeMap;
@@ -14,8 +14,10 @@ use weir_protocol::stream::ProcessStart;
 use weir_protocol::{Peer, RuntimeId};
 
 use super::super::wiring::place_of;
-use super::connect::{NETWORK, RemoteHosts};
-use super::hello::{Here, Listed, VERSION, Who};
+use super::GRACE;
+use super::connect::{NETWORK, RemoteHosts, socket_for};
+use super::hello::{Here, Listed, VERSION, Who, generation_of, kind};
+use crate::say::say;
 
 /// Longest wait for an agent's answer: one that gives none has no survivors.
 const PATIENCE: Duration = Duration::from_secs(1);
@@ -30,7 +32,7 @@ const ROOM: usize = 64 << 10;
 const FIRST: u16 = 1;
 
 /// A runtime that has outlived its switch.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(in super::super) struct Survivor {
     pub(in super::super) id: RuntimeId,
     /// Process start of the switch that it had.
@@ -38,10 +40,12 @@ pub(in super::super) struct Survivor {
 }
 
 /// What there is at the start of a switch.
-#[derive(Debug)]
+#[derive(Debug, PartialEq, Eq)]
 pub(in super::super) struct Found {
     /// Generation of the switch that starts.
     pub(in super::super) generation: u16,
+    /// The highest id of a runtime that there is; 0 of none.
+    pub(in super::super) highest: u32,
     /// At most one at each place of a runtime.
     pub(in super::super) survivors: Vec<Survivor>,
 }
@@ -50,88 +54,102 @@ impl Default for Found {
     fn default() -> Found {
         Found {
             generation: FIRST,
+            highest: 0,
             survivors: Vec::new(),
         }
     }
 }
 
 impl RemoteHosts {
-    /// Asks all agents for runtimes that have outlived their switch, of so many places.
+    /// Asks all agents for runtimes of so many places, and this replication, that have outlived
+    /// their switch.
     ///
     /// # Errors
     ///
     /// There is no socket, or no generation is left.
-    pub(in super::super) fn survivors(&self, places: usize) -> Result<Found, ExecError> {
+    pub(in super::super) fn survivors(
+        &self,
+        places: usize,
+        replication: &str,
+    ) -> Result<Found, ExecError> {
         let mut agents: Vec<SocketAddr> = self.agents.iter().flatten().copied().collect();
         agents.sort_unstable();
         agents.dedup();
         let mut asking = Asking {
             hosts: self,
+            kind: kind(self.digest, places, replication),
             answers: BTreeMap::new(),
             number: 0,
         };
         for agent in agents {
             asking.ask(agent)?;
         }
-        asking.found(places)
+        let agent_of = |place| self.agent_of(place);
+        found(&asking.answers, &asking.kind, places, agent_of)
     }
 }
 
 struct Asking<'a> {
     hosts: &'a RemoteHosts,
+    kind: String,
     answers: BTreeMap<SocketAddr, Vec<Listed>>,
     number: u64,
 }
 
 impl Asking<'_> {
-    /// Asks an agent until it answers, and until each of its runtimes with these chains has noticed
+    /// Asks an agent until it answers, and until each of its runtimes of this kind has noticed
     /// whether its switch is gone.
     fn ask(&mut self, agent: SocketAddr) -> Result<(), ExecError> {
         let failed = |error: std::io::Error| ExecError(format!("agent {agent}: {error}"));
-        let any: SocketAddr = match agent {
-            SocketAddr::V4(_) => ([0, 0, 0, 0], 0).into(),
-            SocketAddr::V6(_) => ([0; 16], 0).into(),
-        };
-        let socket = UdpSocket::bind(any).map_err(failed)?;
+        let socket = socket_for(agent).map_err(failed)?;
         socket.set_read_timeout(Some(AGAIN)).map_err(failed)?;
         let (interval, missed) = self.hosts.beats;
-        let notice = Duration::from_nanos(interval) * (missed + SPARE_BEATS);
-        let began = Instant::now();
-        let mut until = began + PATIENCE;
+        // One that was taken over a moment ago judges no silence yet.
+        let notice = GRACE + Duration::from_nanos(interval) * (missed + SPARE_BEATS);
+        let mut until = Instant::now() + PATIENCE;
         while Instant::now() < until {
             let asked = Instant::now();
             let Some(here) = self.answer(&socket, agent) else {
                 continue;
             };
-            let first = self.answers.insert(agent, here.runtimes).is_none();
-            if first {
+            if self.answers.insert(agent, here.runtimes).is_none() {
                 until = Instant::now() + notice;
             }
-            let mut ours = self.ours(agent);
-            if ours.all(|listed| listed.waits) {
+            if self.with_switch(agent).next().is_none() {
                 return Ok(());
             }
             std::thread::sleep(AGAIN.saturating_sub(asked.elapsed()));
         }
+        for listed in self.with_switch(agent) {
+            say(format_args!(
+                "note: runtime {} on {agent} is left alone: its switch seems to live",
+                listed.id
+            ));
+        }
         Ok(())
     }
 
-    /// The runtimes of an agent with these chains.
-    fn ours(&self, agent: SocketAddr) -> impl Iterator<Item = &Listed> {
+    /// The runtimes of an agent that are of this kind and have a switch.
+    fn with_switch(&self, agent: SocketAddr) -> impl Iterator<Item = &Listed> {
         let all = self.answers.get(&agent).into_iter().flatten();
-        all.filter(|listed| listed.chains == self.hosts.digest)
+        all.filter(|listed| listed.kind == self.kind && !listed.waits)
     }
 
     /// Asks once.
     fn answer(&mut self, socket: &UdpSocket, agent: SocketAddr) -> Option<Here> {
         self.number += 1;
+        // Its generation depends on the answer.
         let own = ProcessStart::of(Peer::Switch(0), self.hosts.start);
         let head = Head {
             source: own,
             destination: own,
             number: self.number,
         };
-        let who = serde_json::to_vec(&Who { version: VERSION }).unwrap_or_default();
+        let who = serde_json::to_vec(&Who {
+            version: VERSION,
+            dead: self.hosts.before,
+        })
+        .unwrap_or_default();
         let asked = control::datagram(NETWORK, &self.hosts.key, head, Control::Who(&who));
         for datagram in asked.iter() {
             // Like a loss: it is asked again.
@@ -149,40 +167,124 @@ impl Asking<'_> {
             _ => None,
         }
     }
+}
 
-    /// The generation of this switch, and of each place the latest runtime that waits.
-    fn found(&self, places: usize) -> Result<Found, ExecError> {
-        let generation = |listed: &Listed| match ProcessStart(listed.switch).peer() {
-            Some(Peer::Switch(generation)) => generation,
-            _ => 0,
-        };
-        let known = self.answers.values().flatten().map(generation).max();
-        let next = known.unwrap_or(0).checked_add(1);
-        let generation = next.ok_or_else(|| {
-            ExecError("there have been 65,535 switches: end the agents once".to_owned())
-        })?;
-        let mut latest: BTreeMap<usize, Survivor> = BTreeMap::new();
-        for agent in self.answers.keys() {
-            for listed in self.ours(*agent).filter(|listed| listed.waits) {
-                let id = RuntimeId(listed.id);
-                let place = place_of(id, places);
-                // One that another agent has now is left to end.
-                if self.hosts.agent_of(place) != Some(*agent) {
-                    continue;
-                }
-                let survivor = Survivor {
-                    id,
-                    before: listed.switch,
-                };
-                let at = latest.entry(place).or_insert(survivor);
-                if at.id < id {
-                    *at = survivor;
-                }
-            }
+/// The generation of this switch, and who is taken over: of the runtimes of the newest switch of this
+/// kind, the last one at each place, if it waits. What an older one has left may be behind
+/// what ended since, and one that has a successor was given up by its own switch.
+fn found(
+    answers: &BTreeMap<SocketAddr, Vec<Listed>>,
+    kind: &str,
+    places: usize,
+    agent_of: impl Fn(usize) -> Option<SocketAddr>,
+) -> Result<Found, ExecError> {
+    let all = || answers.values().flatten();
+    let known = all().map(|listed| generation_of(listed.switch)).max();
+    let next = known.unwrap_or(0).checked_add(1);
+    let generation = next.ok_or_else(|| {
+        ExecError("there have been 65,535 switches: end the agents once".to_owned())
+    })?;
+    let ours = || all().filter(|listed| listed.kind == kind);
+    let newest = ours().map(|listed| (generation_of(listed.switch), listed.switch));
+    let newest = newest.max().map(|(_, switch)| switch);
+    let mut last: BTreeMap<usize, (&Listed, SocketAddr)> = BTreeMap::new();
+    for (agent, listed) in answers.iter().flat_map(|(agent, all)| {
+        let all = all.iter().filter(|listed| listed.kind == kind);
+        all.map(move |listed| (*agent, listed))
+    }) {
+        if Some(listed.switch) != newest {
+            continue;
         }
-        Ok(Found {
-            generation,
-            survivors: latest.into_values().collect(),
-        })
+        let at = last.entry(place_of(RuntimeId(listed.id), places));
+        let at = at.or_insert((listed, agent));
+        if at.0.id < listed.id {
+            *at = (listed, agent);
+        }
+    }
+    // One on a host that is not its place's any more is left to end.
+    let survivors = last
+        .into_iter()
+        .filter(|(place, (listed, agent))| listed.waits && agent_of(*place) == Some(*agent));
+    Ok(Found {
+        generation,
+        highest: all().map(|listed| listed.id).max().unwrap_or(0),
+        survivors: survivors
+            .map(|(_, (listed, _))| Survivor {
+                id: RuntimeId(listed.id),
+                before: listed.switch,
+            })
+            .collect(),
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const KIND: &str = "1/2/none";
+
+    fn agent(host: u8) -> SocketAddr {
+        SocketAddr::from(([10, 0, 0, host], 4_790))
+    }
+
+    fn switch(generation: u16) -> u64 {
+        ProcessStart::of(Peer::Switch(generation), u32::from(generation) * 7).0
+    }
+
+    fn listed(id: u32, generation: u16, waits: bool) -> Listed {
+        Listed {
+            id,
+            switch: switch(generation),
+            kind: KIND.to_owned(),
+            waits,
+        }
+    }
+
+    /// Two places, each on a host of its own.
+    fn look(first: Vec<Listed>, second: Vec<Listed>) -> (u16, Vec<u32>) {
+        let answers = BTreeMap::from([(agent(0), first), (agent(1), second)]);
+        let found = found(&answers, KIND, 2, |place| Some(agent(place as u8))).unwrap();
+        let ids = found.survivors.iter().map(|survivor| survivor.id.0);
+        (found.generation, ids.collect())
+    }
+
+    #[test]
+    fn those_that_wait_are_taken_over() {
+        assert_eq!(look(vec![], vec![]), (1, vec![]));
+        let both = look(vec![listed(1, 1, true)], vec![listed(2, 1, true)]);
+        assert_eq!(both, (2, vec![1, 2]));
+        let one = look(vec![listed(1, 4, true)], vec![listed(2, 4, false)]);
+        assert_eq!(one, (5, vec![1]));
+    }
+
+    #[test]
+    fn one_that_has_a_successor_is_not() {
+        let successor = vec![listed(1, 1, true), listed(3, 1, true)];
+        assert_eq!(look(successor, vec![]), (2, vec![3]));
+        // It has not noticed yet, or its switch lives.
+        let busy = vec![listed(1, 1, true), listed(3, 1, false)];
+        assert_eq!(look(busy, vec![listed(2, 1, true)]), (2, vec![2]));
+    }
+
+    #[test]
+    fn what_an_older_switch_has_left_is_not() {
+        let old = look(vec![listed(1, 1, true)], vec![listed(2, 2, true)]);
+        assert_eq!(old, (3, vec![2]));
+        let lives = look(vec![listed(1, 1, true)], vec![listed(2, 2, false)]);
+        assert_eq!(lives, (3, vec![]));
+    }
+
+    #[test]
+    fn others_are_left_alone_but_their_generation_counts() {
+        let other = Listed {
+            kind: "2/2/none".to_owned(),
+            ..listed(9, 8, true)
+        };
+        let found = look(vec![other, listed(1, 1, true)], vec![]);
+        assert_eq!(found, (9, vec![1]));
+        // Its place is on another host by now.
+        assert_eq!(look(vec![listed(2, 1, true)], vec![]), (2, vec![]));
+        let last = BTreeMap::from([(agent(0), vec![listed(1, u16::MAX, true)])]);
+        assert!(super::found(&last, KIND, 2, |_| None).is_err());
     }
 }

@@ -1,7 +1,7 @@
 //! Looks after the switch's process: tells it how the hosts stand, passes signals on, and starts
 //! another one where it dies.
 
-use std::os::fd::{AsFd as _, OwnedFd};
+use std::os::fd::{AsFd as _, BorrowedFd, OwnedFd};
 use std::os::unix::net::UnixStream;
 use std::os::unix::process::CommandExt as _;
 use std::process::{Child, Command, ExitStatus, Stdio};
@@ -20,7 +20,8 @@ use weir_protocol::Key;
 use crate::driver::process_cause;
 use crate::exit::{Exit, Failure, Outcome};
 use crate::say::say;
-use crate::service;
+use crate::service::Service;
+use crate::{seed, service};
 
 use super::super::ports::Ports;
 use super::super::signals::end_signals;
@@ -29,6 +30,11 @@ use crate::mark::Mark;
 
 /// Longest time until a switch hears how a host stands.
 const LOOK: Duration = Duration::from_millis(20);
+/// Time in which further signals are the first one's: some senders, GNU `timeout` for one, send to
+/// the process and to its group.
+const ONE_SIGNAL: Duration = Duration::from_millis(50);
+/// Longest time without a switch that the service manager is not told of: one takes over meanwhile.
+const UNTOLD: Duration = Duration::from_secs(30);
 
 /// A switch that dies gets a successor for as long as the run goes on.
 const SWITCH: RestartPolicy = RestartPolicy {
@@ -82,18 +88,24 @@ pub(super) fn run(plan: &Plan) -> Outcome {
         began: Instant::now(),
         restarts: Restarts::new(SWITCH),
         told: Vec::new(),
-        noted: 0,
+        noted: plan.happened.newest(),
+        start: None,
+        service: Service::of_process(),
+        without: Instant::now(),
     };
-    let mut died = None;
+    let (mut died, mut has_run) = (None, false);
     loop {
         let started = Instant::now();
         let mut switch = watch.start(died.take()).map_err(failed)?;
         let status = watch.attend(&mut switch)?;
-        if let Some(exit) = exit_of(status) {
-            return Ok(exit);
+        let exit = exit_of(status);
+        // What keeps another one from starting may pass: a port that is not free yet, say.
+        if exit.is_some_and(|exit| exit == Exit::Done || switch.is_ready || !has_run) {
+            return Ok(exit.unwrap_or(Exit::Failed));
         }
+        has_run |= switch.is_ready;
         let cause = format!("the switch has ended {}", process_cause(&status));
-        if switch.told {
+        if switch.told.is_some() {
             return Err(Failure::outside(cause));
         }
         if let Some(why) = &plan.last {
@@ -104,6 +116,7 @@ pub(super) fn run(plan: &Plan) -> Outcome {
         let pause = pause.unwrap_or(SWITCH.longest);
         let why = format!("{cause}: another one takes its runtimes over");
         say(format_args!("warning: {why}"));
+        watch.count_death();
         died = Some(why);
         if watch.pause(pause)? {
             return Err(Failure::outside("ended while there was no switch"));
@@ -130,21 +143,31 @@ struct Watch<'a> {
     /// The hosts as the switch was told of them, and the number of the last event that it was told.
     told: Vec<HostState>,
     noted: u64,
+    /// The number of the last switch.
+    start: Option<u32>,
+    service: Service,
+    /// When there was last a switch that runs.
+    without: Instant,
 }
 
 struct Switch {
     child: Child,
     channel: Channel,
-    /// It was told to end.
-    told: bool,
+    /// It runs.
+    is_ready: bool,
+    /// When it was told to end.
+    told: Option<Instant>,
 }
 
 impl Watch<'_> {
     fn start(&mut self, died: Option<String>) -> std::io::Result<Switch> {
         let (ours, theirs) = UnixStream::pair()?;
+        let mut words = std::env::args_os().skip(1);
         let child = Command::new("/proc/self/exe")
-            .args(std::env::args_os().skip(1))
+            // `up`, and before the words of the user.
+            .args(words.next())
             .args(["--switch", &std::process::id().to_string()])
+            .args(words)
             // The manager has named this process.
             .env_remove("WATCHDOG_PID")
             .stdin(Stdio::from(OwnedFd::from(theirs)))
@@ -154,10 +177,12 @@ impl Watch<'_> {
         let mut switch = Switch {
             child,
             channel: Channel::new(ours, LONGEST),
-            told: false,
+            is_ready: false,
+            told: None,
         };
-        self.noted = self.plan.happened.newest();
         self.told = self.plan.hosts.list();
+        let start = seed::random() as u32;
+        let before = self.start.replace(start);
         let hosts = (0..).zip(self.told.clone());
         let begin = Begin {
             key: self.plan.key.0,
@@ -167,8 +192,11 @@ impl Watch<'_> {
                 .collect(),
             since: self.began.elapsed(),
             died,
+            start,
+            before,
         };
-        switch.tell(BEGIN, &begin, Some(&self.mark));
+        let input = std::io::stdin();
+        switch.tell(BEGIN, &begin, &[self.mark.file(), input.as_fd()]);
         Ok(switch)
     }
 
@@ -181,7 +209,12 @@ impl Watch<'_> {
                 return Ok(status);
             }
             while let Ok(Some(message)) = switch.channel.receive(false) {
+                switch.is_ready = true;
                 service::pass_on(message.kind);
+            }
+            match switch.is_ready {
+                true => self.without = Instant::now(),
+                false => self.stand_in(),
             }
             self.tell_hosts(switch);
             if self.signals.came() {
@@ -207,13 +240,16 @@ impl Watch<'_> {
             if self.told.get(place) == Some(&host) {
                 continue;
             }
-            if let Some(told) = self.told.get_mut(place) {
-                *told = host.clone();
+            let before = host.clone();
+            let heard = switch.tell(HOST, &HostTold::of(place, host), &[]);
+            if let Some(told) = self.told.get_mut(place)
+                && heard
+            {
+                *told = before;
             }
-            switch.tell(HOST, &HostTold::of(place, host), None);
         }
         for event in self.plan.happened.after(self.noted, usize::MAX) {
-            self.noted = event.number;
+            let number = event.number;
             let (About::Host(host), died) = (event.about, event.what) else {
                 continue;
             };
@@ -221,7 +257,26 @@ impl Watch<'_> {
                 What::HostDied(why) => Some(why),
                 _ => None,
             };
-            switch.tell(HAPPENED, &HappenedTold { host, died }, None);
+            if !switch.tell(HAPPENED, &HappenedTold { host, died }, &[]) {
+                return;
+            }
+            self.noted = number;
+        }
+    }
+
+    /// Tells the service manager that all is well while another switch starts.
+    fn stand_in(&mut self) {
+        if self.without.elapsed() < UNTOLD {
+            self.service.alive();
+        }
+    }
+
+    /// The switch's host has lost its switch.
+    fn count_death(&self) {
+        let hosts = self.plan.hosts.list();
+        let here = hosts.iter().position(|host| host.agent.is_none());
+        if let Some(place) = here {
+            self.plan.hosts.change(place, |host| host.deaths += 1);
         }
     }
 
@@ -230,25 +285,25 @@ impl Watch<'_> {
         let until = Instant::now() + pause;
         loop {
             let left = until.saturating_duration_since(Instant::now());
+            self.stand_in();
             if self.signals.came() {
                 return Ok(true);
             }
             if left.is_zero() {
                 return Ok(false);
             }
-            let slept = Waiter::default().sleep(&[self.signals.as_fd()], left);
+            let slept = Waiter::default().sleep(&[self.signals.as_fd()], left.min(LOOK));
             slept.map_err(|error| Failure::outside(format!("can't wait: {error}")))?;
         }
     }
 }
 
 impl Switch {
-    fn tell(&mut self, kind: u8, what: &impl Serialize, mark: Option<&Mark>) {
+    /// False where it does not listen: one that is over is found to be.
+    fn tell(&mut self, kind: u8, what: &impl Serialize, files: &[BorrowedFd<'_>]) -> bool {
         // Names and numbers only: this can't fail.
         let bytes = serde_json::to_vec(what).unwrap_or_default();
-        let files: Vec<_> = mark.map(Mark::file).into_iter().collect();
-        // One that is over is found to be.
-        let _ = self.channel.send(kind, &bytes, &files, false);
+        self.channel.send(kind, &bytes, files, false).is_ok()
     }
 
     fn signal(&self, signal: Signal) {
@@ -258,11 +313,12 @@ impl Switch {
 
     /// Tells it to end; the second time it has to.
     fn end(&mut self) {
-        self.signal(match self.told {
-            true => Signal::KILL,
-            false => Signal::TERM,
-        });
-        self.told = true;
+        match self.told {
+            None => self.signal(Signal::TERM),
+            Some(at) if at.elapsed() < ONE_SIGNAL => return,
+            Some(_) => self.signal(Signal::KILL),
+        }
+        self.told = Some(Instant::now());
     }
 }
 

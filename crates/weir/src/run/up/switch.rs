@@ -43,6 +43,9 @@ pub(super) fn run(args: &Up, parent: u32, kinds: &[Kind]) -> Outcome {
     let nothing = || lost(io::ErrorKind::UnexpectedEof.into());
     let (begin, file) = begin.zip(channel.take_fd()).ok_or_else(nothing)?;
     let mark = Mark::attach(file).map_err(lost)?;
+    // What a user pipes in is an input.
+    let input = channel.take_fd().ok_or_else(nothing)?;
+    rustix::stdio::dup2_stdin(input).map_err(|error| lost(error.into()))?;
     let composed = load(&args.composition, begin.seed, kinds)?;
     let happened = composed.run.happened.clone();
     let hosts = states(begin.hosts, &composed);
@@ -55,6 +58,8 @@ pub(super) fn run(args: &Up, parent: u32, kinds: &[Kind]) -> Outcome {
             key: Key(begin.key),
             hosts,
             mark,
+            start: begin.start,
+            before: begin.before,
         }),
         duration: (args.duration).map(|most| most.saturating_sub(begin.since)),
         ..with_args(&composed, args)

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 use serde::{Deserialize, Serialize};
 use weir_ctl::hosts::HostState;
 
-/// Kind of the first message, a [`Begin`], with the file of the inputs' mark.
+/// Kind of the first message, a [`Begin`], with the file of the inputs' mark and standard input.
 pub(super) const BEGIN: u8 = 0;
 /// Kind of a [`HostTold`].
 pub(super) const HOST: u8 = 1;
@@ -27,6 +27,9 @@ pub(super) struct Begin {
     pub(super) since: Duration,
     /// The end of the switch before.
     pub(super) died: Option<String>,
+    /// A number that no other switch has, and that of the one before.
+    pub(super) start: u32,
+    pub(super) before: Option<u32>,
 }
 
 /// A host as it stands.
