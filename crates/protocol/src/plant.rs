@@ -153,10 +153,14 @@ pub enum Plant {
     RepeatsInHaste,
     /// A copy keeps outputs that its owner, who tells its switch of them itself, has done with.
     ApartUntrimmed,
+    /// A port in doubt is free, though the entry that leased it may be let out yet.
+    DoubtedFree,
+    /// A runtime's word that it forgot counts for a newer question, too.
+    OlderForgotten,
 }
 
 /// All of them, with their names on a command line.
-const NAMES: [(Plant, &str); 70] = [
+const NAMES: [(Plant, &str); 72] = [
     (Plant::NoViewCheck, "no-view-check"),
     (Plant::NoFence, "no-fence"),
     (Plant::NoOrderAtGate, "no-order-at-gate"),
@@ -227,6 +231,8 @@ const NAMES: [(Plant, &str); 70] = [
     (Plant::PullForgotten, "pull-forgotten"),
     (Plant::RepeatsInHaste, "repeats-in-haste"),
     (Plant::ApartUntrimmed, "apart-untrimmed"),
+    (Plant::DoubtedFree, "doubted-free"),
+    (Plant::OlderForgotten, "older-forgotten"),
 ];
 
 impl Plant {

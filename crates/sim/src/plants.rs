@@ -55,7 +55,7 @@ pub fn find(bug: Bug, first: u64, go_on: impl Fn() -> bool) -> Result<Campaign, 
 
 /// Bugs whose first seed, from 1 on, is far, and a seed shortly before it: the search for all
 /// bugs takes minutes so. A change of the draws moves the seeds, and outdates this table.
-const NEAR: [(&str, u64); 16] = [
+const NEAR: [(&str, u64); 17] = [
     ("shared-actor", 175),
     ("forget-unordered", 212),
     ("ends-unheld", 679),
@@ -72,6 +72,7 @@ const NEAR: [(&str, u64); 16] = [
     ("suspected-untold", 93),
     ("copy-skipped", 289),
     ("cut-entry-kept", 169),
+    ("doubted-free", 1_064),
 ];
 
 /// The seed from which a bug is looked for, where no other is asked for.
@@ -187,11 +188,13 @@ fn settings_for_slip(slip: Slip) -> Settings {
             moves: 120,
             ..base
         },
-        Slip::MessageTwice | Slip::PacketMisread | Slip::DamageTaken => Settings {
-            faults: of(&[Fault::Delay, Fault::Loss]),
-            plain_links: false,
-            ..base
-        },
+        Slip::MessageTwice | Slip::PacketMisread | Slip::TwiceUnanswered | Slip::DamageTaken => {
+            Settings {
+                faults: of(&[Fault::Delay, Fault::Loss]),
+                plain_links: false,
+                ..base
+            }
+        }
         Slip::RefusalLost => Settings {
             faults: faults.with(Fault::Forgery),
             ..base
@@ -432,6 +435,19 @@ fn settings_for(plant: Plant) -> Settings {
             faults: of(&[Fault::Delay, Fault::Crash, Fault::SwitchRestart]),
             some_faults: false,
             replication: Some(Replication::Every(8)),
+            ..base
+        },
+        // The entry that leased the port waits at the gate, and its runtime has forgotten it.
+        Plant::DoubtedFree => Settings {
+            faults: rough,
+            moves: 60,
+            chain: Some(Chain::Nat),
+            ..base
+        },
+        // With a replica the protection of units tells of it first.
+        Plant::MoveForgotten => Settings {
+            faults: rough,
+            replication: Some(Replication::None),
             ..base
         },
         Plant::LeasesForgotten => Settings {

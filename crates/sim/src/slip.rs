@@ -141,6 +141,8 @@ slips! {
     MessageTwice = "message-twice",
     /// A data frame that travels says another length on the wire than the packet had.
     PacketMisread = "packet-misread",
+    /// A frame of a stream that comes again is not acknowledged again.
+    TwiceUnanswered = "twice-unanswered",
     /// A stream takes what was damaged.
     DamageTaken = "damage-taken",
 }

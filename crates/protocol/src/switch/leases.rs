@@ -551,6 +551,9 @@ impl Switch {
     /// Packets of the unit are on their way: the entry that leased the port may be with the
     /// unit's new holders, and be let out yet. Its owner asks again.
     fn may_still_lease(&self, unit: UnitId) -> bool {
+        if self.settings.plant == Some(Plant::DoubtedFree) {
+            return false;
+        }
         let place = self.units.find(unit);
         let unit = place.map(|place| self.units.at(place));
         unit.is_some_and(|unit| unit.out < unit.sent)

@@ -8,6 +8,7 @@ mod deliver;
 mod drops;
 mod ending;
 mod forgery;
+mod forgets;
 mod heard;
 pub(crate) mod links;
 pub(crate) mod pools;
@@ -403,6 +404,7 @@ impl<'a> World<'a> {
             Event::Look => {
                 self.look_at_ports();
                 self.look_at_low_pools();
+                self.look_at_answers();
                 self.look();
             }
         }
