@@ -157,10 +157,24 @@ pub enum Plant {
     DoubtedFree,
     /// A runtime's word that it forgot counts for a newer question, too.
     OlderForgotten,
+    /// A peer that was suspected is up after half of its hold-down.
+    UpTooSoon,
+    /// A unit ends though packets of it are on their way.
+    EndUnlooked,
+    /// The number before a tick is given to nothing.
+    NumberSkipped,
+    /// A name stays with its owner, whether that waits or not.
+    YieldedAlways,
+    /// A move that fails loses its unit, though the source has it.
+    HoldersIgnored,
+    /// A runtime does not count that it asks for ports.
+    WordUncounted,
+    /// Owners look for what is due half a second late.
+    DuesLate,
 }
 
 /// All of them, with their names on a command line.
-const NAMES: [(Plant, &str); 72] = [
+const NAMES: [(Plant, &str); 79] = [
     (Plant::NoViewCheck, "no-view-check"),
     (Plant::NoFence, "no-fence"),
     (Plant::NoOrderAtGate, "no-order-at-gate"),
@@ -233,6 +247,13 @@ const NAMES: [(Plant, &str); 72] = [
     (Plant::ApartUntrimmed, "apart-untrimmed"),
     (Plant::DoubtedFree, "doubted-free"),
     (Plant::OlderForgotten, "older-forgotten"),
+    (Plant::UpTooSoon, "up-too-soon"),
+    (Plant::EndUnlooked, "end-unlooked"),
+    (Plant::NumberSkipped, "number-skipped"),
+    (Plant::YieldedAlways, "yielded-always"),
+    (Plant::HoldersIgnored, "holders-ignored"),
+    (Plant::WordUncounted, "word-uncounted"),
+    (Plant::DuesLate, "dues-late"),
 ];
 
 impl Plant {

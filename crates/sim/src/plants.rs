@@ -120,7 +120,7 @@ fn settings_for_slip(slip: Slip) -> Settings {
         | Slip::KnownFree
         | Slip::ClaimsWithoutAliases => Some(Chain::Nat),
         Slip::EmittedMissing => Some(Chain::Emit),
-        Slip::NotesWithoutEvents => Some(Chain::Inspect),
+        Slip::NotesWithoutEvents | Slip::EventsLost => Some(Chain::Inspect),
         _ => None,
     };
     match slip {
@@ -148,6 +148,34 @@ fn settings_for_slip(slip: Slip) -> Settings {
         Slip::OutputsNever => Settings {
             faults: faults.with(Fault::FullBuffers),
             some_faults: false,
+            ..base
+        },
+        // A runtime has 100 ms to get ports.
+        Slip::WantedNever => Settings {
+            faults: Faults::NONE,
+            packets: 5_000,
+            flows: 400,
+            chain: Some(Chain::Nat),
+            ..base
+        },
+        Slip::PortsTakeMore => Settings {
+            packets: Settings::default().packets,
+            faults: of(&[Fault::Delay, Fault::Pause, Fault::FewFrames]),
+            mode: Some(Mode::Ring),
+            some_faults: false,
+            replication: None,
+            ..base
+        },
+        Slip::FramesHoarded => Settings {
+            packets: Settings::default().packets,
+            faults: of(&[Fault::Delay, Fault::Pause]),
+            mode: Some(Mode::Ring),
+            some_faults: false,
+            replication: None,
+            ..base
+        },
+        Slip::OutSwapped => Settings {
+            faults: of(&[Fault::Delay, Fault::Pause]),
             ..base
         },
         // Without a replica the target itself says so.
@@ -188,13 +216,16 @@ fn settings_for_slip(slip: Slip) -> Settings {
             moves: 120,
             ..base
         },
-        Slip::MessageTwice | Slip::PacketMisread | Slip::TwiceUnanswered | Slip::DamageTaken => {
-            Settings {
-                faults: of(&[Fault::Delay, Fault::Loss]),
-                plain_links: false,
-                ..base
-            }
-        }
+        Slip::MessageTwice
+        | Slip::PacketMisread
+        | Slip::TwiceUnanswered
+        | Slip::MessageMisread
+        | Slip::DataDamageTaken
+        | Slip::DamageTaken => Settings {
+            faults: of(&[Fault::Delay, Fault::Loss]),
+            plain_links: false,
+            ..base
+        },
         Slip::RefusalLost => Settings {
             faults: faults.with(Fault::Forgery),
             ..base
@@ -444,10 +475,38 @@ fn settings_for(plant: Plant) -> Settings {
             chain: Some(Chain::Nat),
             ..base
         },
+        Plant::UpTooSoon => Settings {
+            faults: of(&[Fault::Loss, Fault::Partition, Fault::Pause]),
+            some_faults: false,
+            heartbeats: Some(true),
+            packets: 3_000,
+            ..base
+        },
+        Plant::YieldedAlways => Settings {
+            faults: rough,
+            chain: Some(Chain::Web),
+            ..base
+        },
+        Plant::HoldersIgnored => Settings {
+            faults: of(&[Fault::Delay, Fault::Crash]),
+            some_faults: false,
+            replication: Some(Replication::None),
+            ..base
+        },
         // With a replica the protection of units tells of it first.
         Plant::MoveForgotten => Settings {
             faults: rough,
             replication: Some(Replication::None),
+            ..base
+        },
+        Plant::DuesLate => Settings {
+            faults: of(&[Fault::Delay]),
+            packets: 3_000,
+            ..base
+        },
+        Plant::WordUncounted => Settings {
+            faults: Faults::NONE,
+            chain: Some(Chain::NatShort),
             ..base
         },
         Plant::LeasesForgotten => Settings {

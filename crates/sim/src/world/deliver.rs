@@ -300,7 +300,10 @@ impl World<'_> {
             out.push((*meta, bytes.to_vec()));
             pool.give(frame);
         }
-        let events = core::mem::take(&mut switch.outbox.events);
+        let mut events = core::mem::take(&mut switch.outbox.events);
+        if let Some(slip) = self.settings.slip() {
+            slip.slip_out(&mut out, &mut events);
+        }
         let messages = core::mem::take(&mut switch.outbox.messages);
         let queues = switch.outbox.queues.iter_mut().enumerate();
         let queues: Vec<(usize, RuntimeId, Vec<Frame>)> = queues
