@@ -77,6 +77,38 @@ fn who_waits_for_a_block_gets_the_first_that_is_free() {
     rig.end();
 }
 
+/// Of two that a runtime waits for the first is not free still: it gets the second.
+#[test]
+fn who_waits_in_vain_for_one_block_holds_nobody_up() {
+    let [wide] = pools().try_into().unwrap();
+    let narrow = PoolSpec {
+        addresses: vec!["192.0.2.8".parse().unwrap()],
+        last: 1_279,
+        ..wide.clone()
+    };
+    let mut rig = Rig::of(&with(vec![narrow, wide]), settings(), 0);
+    let now = rig.now;
+    for number in 1..=3 {
+        rig.switch.join(now, rt(number));
+    }
+    // The second lacks a block of the first pool, the third one of each.
+    assert_eq!(rig.count(SwitchCount::NoBlock), 3);
+    rig.messages();
+    rig.suspect(2);
+    let granted = |message: &Message| matches!(message, Message::LeaseGranted { .. });
+    let told: Vec<Message> = rig.to(3).into_iter().filter(granted).collect();
+    let (pool, address, block) = (PoolId(1), 0, 5);
+    assert_eq!(
+        told,
+        [Message::LeaseGranted {
+            pool,
+            address,
+            block
+        }]
+    );
+    rig.end();
+}
+
 /// Lets out the packet in the queue of `number` with notes beside it.
 fn answer_with(rig: &mut Rig, number: u32, notes: &[Note<'_>]) {
     answer_all(rig, number, &[notes]);
