@@ -153,10 +153,28 @@ pub enum Plant {
     RepeatsInHaste,
     /// A copy keeps outputs that its owner, who tells its switch of them itself, has done with.
     ApartUntrimmed,
+    /// A port in doubt is free, though the entry that leased it may be let out yet.
+    DoubtedFree,
+    /// A runtime's word that it forgot counts for a newer question, too.
+    OlderForgotten,
+    /// A peer that was suspected is up after half of its hold-down.
+    UpTooSoon,
+    /// A unit ends though packets of it are on their way.
+    EndUnlooked,
+    /// The number before a tick is given to nothing.
+    NumberSkipped,
+    /// A name stays with its owner, whether that waits or not.
+    YieldedAlways,
+    /// A move that fails loses its unit, though the source has it.
+    HoldersIgnored,
+    /// A runtime does not count that it asks for ports.
+    WordUncounted,
+    /// Owners look for what is due half a second late.
+    DuesLate,
 }
 
 /// All of them, with their names on a command line.
-const NAMES: [(Plant, &str); 70] = [
+const NAMES: [(Plant, &str); 79] = [
     (Plant::NoViewCheck, "no-view-check"),
     (Plant::NoFence, "no-fence"),
     (Plant::NoOrderAtGate, "no-order-at-gate"),
@@ -227,6 +245,15 @@ const NAMES: [(Plant, &str); 70] = [
     (Plant::PullForgotten, "pull-forgotten"),
     (Plant::RepeatsInHaste, "repeats-in-haste"),
     (Plant::ApartUntrimmed, "apart-untrimmed"),
+    (Plant::DoubtedFree, "doubted-free"),
+    (Plant::OlderForgotten, "older-forgotten"),
+    (Plant::UpTooSoon, "up-too-soon"),
+    (Plant::EndUnlooked, "end-unlooked"),
+    (Plant::NumberSkipped, "number-skipped"),
+    (Plant::YieldedAlways, "yielded-always"),
+    (Plant::HoldersIgnored, "holders-ignored"),
+    (Plant::WordUncounted, "word-uncounted"),
+    (Plant::DuesLate, "dues-late"),
 ];
 
 impl Plant {

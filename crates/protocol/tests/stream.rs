@@ -311,6 +311,34 @@ fn a_frame_that_was_sent_twice_is_not_measured() {
     assert_eq!(here.next_deadline(), Some(ms(80)));
 }
 
+/// The acknowledgement may be lost, and the receiver may have nothing else to say: it
+/// acknowledges at once what comes again, as often as it does, or its sender would never rest.
+#[test]
+fn a_frame_that_comes_again_is_acknowledged_again() {
+    let [mut here, mut there] = pair(StreamSettings::default());
+    here.send(b"x").expect("room");
+    let mut frame = here.poll_frame(Time(0)).expect("a frame");
+    let mut now = Time(0);
+    for times in 0..3 {
+        there.receive(now, &frame).expect("genuine");
+        let due = there.next_deadline().expect("an acknowledgement is due");
+        assert!(times == 0 || due <= now, "it waits for nothing");
+        let answer = there.poll_frame(due).expect("an acknowledgement");
+        assert_eq!(there.poll_frame(due), None);
+        if times == 2 {
+            here.receive(due, &answer).expect("genuine");
+            break;
+        }
+        // It is lost.
+        now = here.next_deadline().expect("it waits for an answer");
+        frame = here.poll_frame(now).expect("the frame again");
+    }
+    assert!(here.is_idle());
+    assert_eq!(there.counts().get(StreamCount::FramesDuplicate), 2);
+    assert_eq!(there.poll_message().as_deref(), Some(&b"x"[..]));
+    assert_eq!(there.poll_message(), None);
+}
+
 #[test]
 fn a_dead_peer_is_reported_and_a_late_answer_heals() {
     let settings = StreamSettings::default();

@@ -55,7 +55,7 @@ pub fn find(bug: Bug, first: u64, go_on: impl Fn() -> bool) -> Result<Campaign, 
 
 /// Bugs whose first seed, from 1 on, is far, and a seed shortly before it: the search for all
 /// bugs takes minutes so. A change of the draws moves the seeds, and outdates this table.
-const NEAR: [(&str, u64); 16] = [
+const NEAR: [(&str, u64); 17] = [
     ("shared-actor", 175),
     ("forget-unordered", 212),
     ("ends-unheld", 679),
@@ -72,6 +72,7 @@ const NEAR: [(&str, u64); 16] = [
     ("suspected-untold", 93),
     ("copy-skipped", 289),
     ("cut-entry-kept", 169),
+    ("doubted-free", 1_064),
 ];
 
 /// The seed from which a bug is looked for, where no other is asked for.
@@ -119,7 +120,7 @@ fn settings_for_slip(slip: Slip) -> Settings {
         | Slip::KnownFree
         | Slip::ClaimsWithoutAliases => Some(Chain::Nat),
         Slip::EmittedMissing => Some(Chain::Emit),
-        Slip::NotesWithoutEvents => Some(Chain::Inspect),
+        Slip::NotesWithoutEvents | Slip::EventsLost => Some(Chain::Inspect),
         _ => None,
     };
     match slip {
@@ -147,6 +148,34 @@ fn settings_for_slip(slip: Slip) -> Settings {
         Slip::OutputsNever => Settings {
             faults: faults.with(Fault::FullBuffers),
             some_faults: false,
+            ..base
+        },
+        // A runtime has 100 ms to get ports.
+        Slip::WantedNever => Settings {
+            faults: Faults::NONE,
+            packets: 5_000,
+            flows: 400,
+            chain: Some(Chain::Nat),
+            ..base
+        },
+        Slip::PortsTakeMore => Settings {
+            packets: Settings::default().packets,
+            faults: of(&[Fault::Delay, Fault::Pause, Fault::FewFrames]),
+            mode: Some(Mode::Ring),
+            some_faults: false,
+            replication: None,
+            ..base
+        },
+        Slip::FramesHoarded => Settings {
+            packets: Settings::default().packets,
+            faults: of(&[Fault::Delay, Fault::Pause]),
+            mode: Some(Mode::Ring),
+            some_faults: false,
+            replication: None,
+            ..base
+        },
+        Slip::OutSwapped => Settings {
+            faults: of(&[Fault::Delay, Fault::Pause]),
             ..base
         },
         // Without a replica the target itself says so.
@@ -187,7 +216,12 @@ fn settings_for_slip(slip: Slip) -> Settings {
             moves: 120,
             ..base
         },
-        Slip::MessageTwice | Slip::PacketMisread | Slip::DamageTaken => Settings {
+        Slip::MessageTwice
+        | Slip::PacketMisread
+        | Slip::TwiceUnanswered
+        | Slip::MessageMisread
+        | Slip::DataDamageTaken
+        | Slip::DamageTaken => Settings {
             faults: of(&[Fault::Delay, Fault::Loss]),
             plain_links: false,
             ..base
@@ -432,6 +466,47 @@ fn settings_for(plant: Plant) -> Settings {
             faults: of(&[Fault::Delay, Fault::Crash, Fault::SwitchRestart]),
             some_faults: false,
             replication: Some(Replication::Every(8)),
+            ..base
+        },
+        // The entry that leased the port waits at the gate, and its runtime has forgotten it.
+        Plant::DoubtedFree => Settings {
+            faults: rough,
+            moves: 60,
+            chain: Some(Chain::Nat),
+            ..base
+        },
+        Plant::UpTooSoon => Settings {
+            faults: of(&[Fault::Loss, Fault::Partition, Fault::Pause]),
+            some_faults: false,
+            heartbeats: Some(true),
+            packets: 3_000,
+            ..base
+        },
+        Plant::YieldedAlways => Settings {
+            faults: rough,
+            chain: Some(Chain::Web),
+            ..base
+        },
+        Plant::HoldersIgnored => Settings {
+            faults: of(&[Fault::Delay, Fault::Crash]),
+            some_faults: false,
+            replication: Some(Replication::None),
+            ..base
+        },
+        // With a replica the protection of units tells of it first.
+        Plant::MoveForgotten => Settings {
+            faults: rough,
+            replication: Some(Replication::None),
+            ..base
+        },
+        Plant::DuesLate => Settings {
+            faults: of(&[Fault::Delay]),
+            packets: 3_000,
+            ..base
+        },
+        Plant::WordUncounted => Settings {
+            faults: Faults::NONE,
+            chain: Some(Chain::NatShort),
             ..base
         },
         Plant::LeasesForgotten => Settings {

@@ -141,6 +141,28 @@ slips! {
     MessageTwice = "message-twice",
     /// A data frame that travels says another length on the wire than the packet had.
     PacketMisread = "packet-misread",
+    /// A frame of a stream that comes again is not acknowledged again.
+    TwiceUnanswered = "twice-unanswered",
+    /// One packet in fifty that is let out never leaves.
+    OutLost = "out-lost",
+    /// One packet in fifty that is let out leaves twice.
+    OutTwice = "out-twice",
+    /// Two packets that are let out together leave in the wrong order.
+    OutSwapped = "out-swapped",
+    /// Events that are let out never leave.
+    EventsLost = "events-lost",
+    /// Ports are never asked for.
+    WantedNever = "wanted-never",
+    /// A runtime asks for the end of a unit with each batch of entries.
+    EndEarly = "end-early",
+    /// A message travels that says something else than what was sent.
+    MessageMisread = "message-misread",
+    /// A data frame that was damaged is taken.
+    DataDamageTaken = "data-damage-taken",
+    /// A runtime's thread gives no free frames back.
+    FramesHoarded = "frames-hoarded",
+    /// The ports' thread takes in a batch more than there is room for.
+    PortsTakeMore = "ports-take-more",
     /// A stream takes what was damaged.
     DamageTaken = "damage-taken",
 }
@@ -194,6 +216,7 @@ impl Slip {
                 free.append(leased);
                 Aside::None
             }
+            Message::LeaseWanted { .. } => self.never(Slip::WantedNever),
             Message::LeaseGranted { .. } if self == Slip::GrantTwice => match to {
                 Peer::Runtime(id) => {
                     let other = RuntimeId(id.0 % 4 + 1);
@@ -279,6 +302,12 @@ impl Slip {
         let Message::Entries(batches) = message else {
             return Aside::None;
         };
+        if let (Slip::EndEarly, true, Some(batch)) = (self, to_replica, batches.first())
+            && let Some(last) = batch.entries.last()
+        {
+            let (unit, view, clock) = (batch.unit, batch.view, last.clock);
+            return Aside::Ask(Message::End { unit, view, clock });
+        }
         if let (Slip::TickAhead, true, Some(batch)) = (self, to_replica, batches.first()) {
             let (unit, view) = (batch.unit, batch.view);
             return Aside::Ask(Message::Tick { unit, view });
@@ -362,6 +391,21 @@ impl Slip {
             _ => {}
         }
         Aside::None
+    }
+
+    /// Changes what leaves the switch: packets, and lines of events.
+    pub(crate) fn slip_out(self, out: &mut Vec<(FrameMeta, Vec<u8>)>, events: &mut Vec<u8>) {
+        let is_one = |meta: &FrameMeta| mix(meta.unit, meta.clock).is_multiple_of(50);
+        match self {
+            Slip::OutLost => out.retain(|(meta, _)| !is_one(meta)),
+            Slip::OutTwice => {
+                let again = out.iter().find(|(meta, _)| is_one(meta)).cloned();
+                out.extend(again);
+            }
+            Slip::OutSwapped => out.reverse(),
+            Slip::EventsLost => events.clear(),
+            _ => {}
+        }
     }
 
     /// Changes what the switch says of a data frame; false where it does not leave.

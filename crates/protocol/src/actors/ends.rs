@@ -8,6 +8,7 @@ use super::table::{ENDED, Hot};
 use super::{ActorCount, Actors};
 use crate::ids::{Clock, UnitId, View};
 use crate::message::Message;
+use crate::plant::Plant;
 
 /// The end of an empty unit is asked for until the unit ends, has a state or
 /// another owner. Each time waits twice as long as the last, up to this many
@@ -64,7 +65,11 @@ impl Actors {
         let next = self.engine.next_due()?;
         // By the packets' own time, where that is ahead.
         let is_due = next <= self.packet_time;
-        let next = if is_due { Time::ZERO } else { next };
+        let next = match self.settings.plant {
+            Some(Plant::DuesLate) => next.plus(500_000_000),
+            _ if is_due => Time::ZERO,
+            _ => next,
+        };
         Some(next.max(self.dues_from))
     }
 

@@ -123,7 +123,9 @@ impl Actors {
             let due = asked.map(|at| at.plus(self.settings.repeat_after));
             if due.is_none_or(|due| due <= now) {
                 *asked = Some(now);
-                self.counts.add(ActorCount::LeaseWanted);
+                if self.settings.plant != Some(Plant::WordUncounted) {
+                    self.counts.add(ActorCount::LeaseWanted);
+                }
                 self.tell_switch(Message::LeaseWanted { pool });
             }
         }

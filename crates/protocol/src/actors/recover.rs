@@ -6,7 +6,7 @@ use weir_packet::{FramePool, Time};
 use super::cold::Role;
 use super::table::Hot;
 use super::{ActorCount, Actors};
-use crate::ids::RuntimeId;
+use crate::ids::{RuntimeId, UnitId, View};
 use crate::message::{CLAIMS, Claim, Message};
 use crate::plant::Plant;
 
@@ -26,6 +26,15 @@ impl Actors {
     /// Runtimes of which a switch has said that it suspects them: the next one is told.
     pub fn suspected(&self) -> impl Iterator<Item = RuntimeId> + '_ {
         self.suspected.iter().copied()
+    }
+
+    /// The view of the newest copy of a unit that a switch that starts again would hear of: for
+    /// tests.
+    pub fn claimed(&self, unit: UnitId) -> Option<View> {
+        let live = self.table.live(unit).map(|hot| hot.view);
+        let stored = self.cold.get(&unit).map(|cold| &cold.stored);
+        let stored = stored.and_then(|stored| stored.keys().next_back().copied());
+        live.max(stored)
     }
 
     /// A switch of this generation speaks: nothing of an older one's views is

@@ -221,7 +221,10 @@ impl Switch {
             _ => return self.lose(now, pool, place),
         };
         let (_, owner, replica) = settled;
-        if self.runtimes.is_here(owner) {
+        let is_planted = self.settings.plant == Some(Plant::HoldersIgnored) && unit.pending != 0;
+        if is_planted {
+            self.lose(now, pool, place);
+        } else if self.runtimes.is_here(owner) {
             self.counts
                 .add(if self.pendings.get(unit.pending).is_none() {
                     SwitchCount::ReplicaChanged
@@ -474,9 +477,9 @@ impl Switch {
     pub(super) fn end_asked(&mut self, now: Time, pool: &mut FramePool, place: u32, clock: Clock) {
         let unit = self.units.at(place);
         let id = unit.id();
+        let is_still = clock.0 == unit.sent && clock.0 == unit.out;
         let granted = unit.is_settled()
-            && clock.0 == unit.sent
-            && clock.0 == unit.out
+            && (is_still || self.settings.plant == Some(Plant::EndUnlooked))
             && id.0 != self.classifier.liaison();
         if !granted {
             self.counts.add(SwitchCount::EndRefused);

@@ -82,6 +82,12 @@ impl Forgets {
         self.of.contains_key(&unit)
     }
 
+    /// True while this runtime has not answered about the unit.
+    pub(super) fn is_told(&self, to: Slot, unit: UnitId) -> bool {
+        let of = self.of.get(&unit).into_iter().flatten();
+        of.into_iter().any(|told| told.to == to)
+    }
+
     /// True where a runtime has the newest copy of the unit, and its turn to
     /// forget has not come.
     pub(super) fn has_last(&self, unit: UnitId) -> bool {

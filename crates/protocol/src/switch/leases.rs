@@ -232,12 +232,13 @@ impl Lessor {
         }
     }
 
-    /// True where the unit had a name on the port, and nobody has one now: the flow that
-    /// had the port is over.
+    /// True where the unit had a name on the port, and has it no more: nobody has one now, or the
+    /// port is leased by another unit's claim. The flow that had the port is over.
     fn has_lost_name(&self, unit: UnitId, pool: PoolId, lease: PortLease) -> bool {
         let restored = self.restored.get(&unit);
         let had_one = restored.is_some_and(|all| all.contains(&(pool, lease)));
-        had_one && self.port(pool, lease).is_none_or(|port| port.names == 0)
+        let port = self.port(pool, lease);
+        had_one && port.is_none_or(|port| port.names == 0 || port.leased)
     }
 
     fn name_port(&mut self, pool: usize, address: usize, space: PortSpace, port: u16) {
@@ -295,8 +296,12 @@ impl Lessor {
         if is_named {
             return false;
         }
+        let held = self.held.entry(unit).or_default();
+        if held.contains(&(pool, lease)) {
+            return false;
+        }
+        held.push((pool, lease));
         self.name_port(number, address, lease.space, lease.port);
-        self.held.entry(unit).or_default().push((pool, lease));
         true
     }
 
@@ -382,10 +387,14 @@ impl Lessor {
 
     /// True where a port is leased, or is of no block of `slot`'s.
     pub(super) fn is_leased(&self, slot: Slot, pool: PoolId, lease: PortLease) -> bool {
+        let port = self.port(pool, lease);
+        !self.is_in_block_of(slot, pool, lease) || port.is_some_and(|port| port.leased)
+    }
+
+    /// True where a port is of a block of `slot`'s.
+    fn is_in_block_of(&self, slot: Slot, pool: PoolId, lease: PortLease) -> bool {
         let block = self.block_of(pool, lease);
-        block.is_none_or(|(block, place)| {
-            block.holder != slot || block.ports.get(place).is_some_and(|port| port.leased)
-        })
+        block.is_some_and(|(block, _)| block.holder == slot)
     }
 
     /// Ports without a name that `slot` has of an address, in the space where
@@ -520,14 +529,15 @@ impl Switch {
         }
         let (mut leased, mut free) = (Vec::new(), Vec::new());
         for (lease, unit) in doubts {
-            if self.lessor.is_leased(from, pool, lease) {
+            // A port that another unit has by its claim this one may have, too: it is leased
+            // until both are over.
+            let goes_on = self.lessor.restarted
+                && self.lessor.is_in_block_of(from, pool, lease)
+                && self.lease_goes_on(unit, pool, lease);
+            if goes_on || self.lessor.is_leased(from, pool, lease) {
                 leased.push(lease);
-            } else if self.lessor.restarted {
-                match self.lease_goes_on(unit, pool, lease) {
-                    true => leased.push(lease),
-                    false => free.push(lease),
-                }
-            } else if !unit.is_some_and(|unit| self.may_still_lease(unit)) {
+            } else if self.lessor.restarted || !unit.is_some_and(|unit| self.may_still_lease(unit))
+            {
                 free.push(lease);
             }
         }
@@ -541,6 +551,9 @@ impl Switch {
     /// Packets of the unit are on their way: the entry that leased the port may be with the
     /// unit's new holders, and be let out yet. Its owner asks again.
     fn may_still_lease(&self, unit: UnitId) -> bool {
+        if self.settings.plant == Some(Plant::DoubtedFree) {
+            return false;
+        }
         let place = self.units.find(unit);
         let unit = place.map(|place| self.units.at(place));
         unit.is_some_and(|unit| unit.out < unit.sent)

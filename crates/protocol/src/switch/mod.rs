@@ -352,6 +352,12 @@ impl Switch {
         slot.is_some_and(|slot| self.runtimes.is_here(slot))
     }
 
+    /// True while `runtime` is to forget what it has of a unit, and has not answered: for tests.
+    pub fn is_to_forget(&self, runtime: RuntimeId, unit: UnitId) -> bool {
+        let slot = self.runtimes.find(runtime);
+        slot.is_some_and(|slot| self.forgets.is_told(slot, unit))
+    }
+
     /// Units that live, by place; the one of what has no flow comes last.
     pub fn live_units(&self) -> impl Iterator<Item = UnitId> + '_ {
         (0..self.units.top())

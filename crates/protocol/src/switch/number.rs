@@ -279,6 +279,7 @@ impl Switch {
             return false;
         };
         let unit = self.units.at_mut(place);
+        let step = 1 + u64::from(self.settings.plant == Some(Plant::NumberSkipped));
         if self.kept.keeps() {
             meta.flags |= unit.fresh & frame_flags::AFTER_LOSS;
             let copy = pool.copy(what, meta).ok();
@@ -288,10 +289,10 @@ impl Switch {
                 pool.give(frame);
                 return false;
             }
-            unit.sent += 1;
+            unit.sent += step;
             self.kept.push(unit, unit.sent, now, copy);
         } else {
-            unit.sent += 1;
+            unit.sent += step;
             if !what.is_empty() {
                 let said = (unit.id(), Clock(unit.sent), what.to_vec());
                 self.ends_said.insert(place, said);

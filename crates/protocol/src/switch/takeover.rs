@@ -121,7 +121,8 @@ impl Switch {
 
     /// True where the name stays with its owner, which waits for `unit`.
     pub(super) fn yields_name(&mut self, unit: UnitId, key: &FlowKey) -> bool {
-        if !self.is_yielded(unit, key) {
+        let is_planted = self.settings.plant == Some(Plant::YieldedAlways);
+        if !self.is_yielded(unit, key) && !is_planted {
             return false;
         }
         if let Some(of) = self.other_owner(unit, key) {

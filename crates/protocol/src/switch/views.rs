@@ -551,6 +551,10 @@ impl Switch {
     /// A runtime has forgotten what it was told to.
     pub(super) fn forgotten(&mut self, from: Slot, unit: UnitId, below: View) {
         let mut tell = Vec::new();
+        let below = match self.settings.plant {
+            Some(Plant::OlderForgotten) => View(u64::MAX),
+            _ => below,
+        };
         if self.forgets.answered(from, unit, below, &mut tell) {
             self.counts.add(SwitchCount::ForgetAnswered);
         }

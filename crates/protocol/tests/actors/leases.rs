@@ -124,6 +124,34 @@ fn a_port_that_was_leased_anew_is_not_free_with_an_older_flow() {
     bed.end();
 }
 
+/// Two questions get two answers. What the second says of a port that the first has settled may
+/// be over: the port may be leased anew by then.
+#[test]
+fn an_answer_about_a_port_that_is_not_in_doubt_frees_nothing() {
+    let mut bed = Bed::new(0);
+    bed.add(1, Kind::default(), &stage_of::<Ports>(256));
+    bed.tell(1, SWITCH, grant(0));
+    bed.data(1, (unit(0), view(1), 1), FRESH, b"c--");
+    bed.said(1);
+    let lease = PortLease {
+        address: 0,
+        port: 1_024,
+        space: PortSpace::Udp,
+    };
+    let pool = PoolId(0);
+    let known = |free, leased| Message::PortsKnown { pool, free, leased };
+    // Its entry is not let out, so the port comes into doubt.
+    bed.tell(1, SWITCH, Message::PortFreed { pool, lease });
+    bed.tick(1);
+    assert_eq!(doubts(&mut bed), Some(vec![(lease, Some(unit(0)))]));
+    bed.tell(1, SWITCH, known(vec![], vec![lease]));
+    bed.tell(1, SWITCH, known(vec![lease], vec![]));
+    assert_eq!(bed.at(1).engine().leases().leased(), 1);
+    assert_eq!(bed.count(1, ActorCount::PortReturned), 0);
+    assert_eq!(bed.at(1).audit(), None);
+    bed.end();
+}
+
 #[test]
 fn blocks_are_claimed_from_a_switch_that_starts_again() {
     let mut bed = Bed::new(0);

@@ -41,8 +41,13 @@ impl NetworkFunction for Pass {
 }
 
 pub fn stage() -> Stage {
+    stage_of(64)
+}
+
+/// One with room for so many flows.
+pub fn stage_of(max: u32) -> Stage {
     let flows = FlowOptions {
-        max: 64,
+        max,
         held_fragments: 4,
         ..FlowOptions::default()
     };
@@ -98,8 +103,12 @@ impl Rig {
 
     /// A packet of client number `flow`, with `tag` as its last octet.
     pub fn frame(&mut self, flow: u8, tag: u8) -> Frame {
-        let from = format!("10.0.0.{flow}:1000");
-        let bytes = Craft::udp(&from, "192.0.2.1:53").payload(&[tag]).build();
+        self.frame_from(&format!("10.0.0.{flow}:1000"), tag)
+    }
+
+    /// A packet from an address and port.
+    pub fn frame_from(&mut self, from: &str, tag: u8) -> Frame {
+        let bytes = Craft::udp(from, "192.0.2.1:53").payload(&[tag]).build();
         let mut meta = FrameMeta::received(self.now, bytes.len() as u32);
         (meta.side, meta.link) = (Side::Inside, LinkType::Ethernet);
         self.pool.copy(&bytes, meta).expect("a frame is free")

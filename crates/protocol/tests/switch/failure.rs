@@ -98,6 +98,38 @@ fn a_replica_goes_on_after_a_death() {
     rig.end();
 }
 
+/// An entry that came early waits at the gate when its view is over. The next owner's entry of
+/// the same number takes its place, and leaves in its turn: it need not be said again.
+#[test]
+fn of_two_entries_that_wait_the_newer_views_stays() {
+    let mut rig = Rig::new(each_burst(), 3);
+    rig.send(1, 1);
+    let owner = rig.who()[0];
+    let replica = replica_of(&mut rig, owner);
+    let frames = rig.queue(owner);
+    rig.answer(replica, frames, Disposition::Out);
+    assert_eq!(rig.out(), [1]);
+    rig.send(1, 2);
+    rig.send(1, 3);
+    let mut frames = rig.queue(owner);
+    let early = frames.pop().unwrap();
+    rig.drop_all(frames);
+    rig.answer(replica, vec![early], Disposition::Out);
+    assert_eq!(rig.count(SwitchCount::Parked), 1);
+    rig.suspect(owner);
+    let third = 6 - owner - replica;
+    let mut frames = rig.queue(replica);
+    assert_eq!(rig.clocks(&frames), [2, 3]);
+    let next = frames.remove(0);
+    rig.answer(third, frames, Disposition::Out);
+    assert_eq!(rig.count(SwitchCount::Parked), 2);
+    assert_eq!(rig.out(), [] as [u8; 0]);
+    rig.answer(third, vec![next], Disposition::Out);
+    assert_eq!(rig.out(), [2, 3]);
+    assert_eq!(rig.count(SwitchCount::ParkedRefused), 0);
+    rig.end();
+}
+
 #[test]
 fn a_replica_that_dies_is_replaced() {
     let mut rig = Rig::new(each_burst(), 3);

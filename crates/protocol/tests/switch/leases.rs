@@ -77,6 +77,38 @@ fn who_waits_for_a_block_gets_the_first_that_is_free() {
     rig.end();
 }
 
+/// Of two that a runtime waits for the first is not free still: it gets the second.
+#[test]
+fn who_waits_in_vain_for_one_block_holds_nobody_up() {
+    let [wide] = pools().try_into().unwrap();
+    let narrow = PoolSpec {
+        addresses: vec!["192.0.2.8".parse().unwrap()],
+        last: 1_279,
+        ..wide.clone()
+    };
+    let mut rig = Rig::of(&with(vec![narrow, wide]), settings(), 0);
+    let now = rig.now;
+    for number in 1..=3 {
+        rig.switch.join(now, rt(number));
+    }
+    // The second lacks a block of the first pool, the third one of each.
+    assert_eq!(rig.count(SwitchCount::NoBlock), 3);
+    rig.messages();
+    rig.suspect(2);
+    let granted = |message: &Message| matches!(message, Message::LeaseGranted { .. });
+    let told: Vec<Message> = rig.to(3).into_iter().filter(granted).collect();
+    let (pool, address, block) = (PoolId(1), 0, 5);
+    assert_eq!(
+        told,
+        [Message::LeaseGranted {
+            pool,
+            address,
+            block
+        }]
+    );
+    rig.end();
+}
+
 /// Lets out the packet in the queue of `number` with notes beside it.
 fn answer_with(rig: &mut Rig, number: u32, notes: &[Note<'_>]) {
     answer_all(rig, number, &[notes]);
@@ -363,6 +395,74 @@ fn a_port_that_a_claimed_flow_ends_at_is_not_granted_again() {
     // Ports 1,024 to 1,279.
     let is_its = |message: &Message| matches!(message, Message::LeaseGranted { block: 4, .. });
     assert!(!granted.iter().any(is_its), "{granted:?}");
+    assert_eq!(rig.switch.audit(), None);
+    rig.end();
+}
+
+/// A server's late packet may have opened a unit under the name of a port that another unit has
+/// leased anew without a name: both have the port after a restart, and it is not free before
+/// both are over.
+#[test]
+fn a_port_that_two_units_may_have_is_free_with_the_second() {
+    let mut rig = restarted();
+    let (external, server) = (
+        "192.0.2.7".parse().unwrap(),
+        "198.51.100.1".parse().unwrap(),
+    );
+    let (outside, _) = FlowKey::new(server, 53, external, 1_100, 17, 0, 0);
+    let (inside, _) = FlowKey::new("10.0.0.1".parse().unwrap(), 9, server, 53, 17, 0, 0);
+    let claim = |place: u64, flow: FlowKey| Claim {
+        unit: UnitId(1 << 32 | place),
+        view: View(1 << View::NUMBER_BITS | place),
+        owner: true,
+        clock: Clock(6),
+        state: true,
+        key: None,
+        flows: vec![(flow, false)],
+        aliases: Vec::new(),
+    };
+    let (pool, block) = (PoolId(0), 4);
+    let address = 0;
+    rig.say(
+        1,
+        Message::LeaseGranted {
+            pool,
+            address,
+            block,
+        },
+    );
+    let both = vec![claim(3, outside), claim(4, inside)];
+    let units = [both[0].unit, both[1].unit];
+    rig.say(1, answer(both, vec![]));
+    rig.say(2, answer(vec![], vec![]));
+    let opened: Vec<View> = rig
+        .to(1)
+        .iter()
+        .filter_map(|message| match message {
+            Message::Open(open) => Some(open.view),
+            _ => None,
+        })
+        .collect();
+    let doubts = vec![(LEASE, Some(units[1]))];
+    // Asked twice it is answered twice, and the unit has the port once.
+    for _ in 0..2 {
+        rig.messages();
+        let doubts = doubts.clone();
+        rig.say(1, Message::PortsDoubted { pool, doubts });
+        let (free, leased) = (vec![], vec![LEASE]);
+        assert_eq!(rig.to(1), [Message::PortsKnown { pool, free, leased }]);
+    }
+    assert_eq!(rig.count(SwitchCount::PortHeld), 1);
+    assert_eq!(rig.switch.audit(), None);
+    for ((unit, view), frees) in units.into_iter().zip(opened).zip([false, true]) {
+        let clock = Clock(6);
+        rig.say(1, Message::Held { unit, view });
+        rig.say(1, Message::Forgotten { unit, below: view });
+        rig.say(1, Message::End { unit, view, clock });
+        let freed = Message::PortFreed { pool, lease: LEASE };
+        assert_eq!(rig.to(1).contains(&freed), frees, "{unit:?}");
+    }
+    assert_eq!(rig.switch.live_units().count(), 0);
     assert_eq!(rig.switch.audit(), None);
     rig.end();
 }

@@ -1,11 +1,12 @@
 //! A window that is full of views which wait for what it holds up.
 
-use weir_packet::Disposition;
+use weir_packet::{Disposition, Time};
+use weir_protocol::UnitId;
 use weir_protocol::message::{Message, MoveMode, Origin};
 use weir_protocol::settings::SwitchSettings;
 use weir_protocol::switch::{SwitchCount, SwitchDrop};
 
-use crate::rig::{Rig, rt};
+use crate::rig::{Rig, rt, stage_of};
 use crate::{each_burst, move_to, replica_of, settings, settled};
 
 #[test]
@@ -41,6 +42,39 @@ fn a_death_is_dealt_with_while_the_window_is_full() {
     assert_eq!(rig.count(SwitchCount::UnitLost), 6);
     assert_eq!(rig.count(SwitchCount::MoveFailed), 2);
     assert!(rig.switch.is_drained(rt(2)) && rig.switch.is_drained(rt(3)));
+    rig.end();
+}
+
+/// A walk over many units holds the packets of others up for the time of one step. It looks at as
+/// many places in each as the documentation says, and at all in the end.
+#[test]
+fn the_walk_after_a_death_takes_its_steps() {
+    const UNITS: u16 = 5_000;
+    const STRIDE: u32 = 4_096;
+    let mut rig = Rig::of(&stage_of(2 * u32::from(UNITS)), settings(), 1);
+    for flow in 0..UNITS {
+        let [high, low] = flow.to_be_bytes();
+        let frame = rig.frame_from(&format!("10.1.{high}.{low}:1000"), 0);
+        let now = rig.now;
+        rig.switch.ingress(now, &mut rig.pool, &mut vec![frame]);
+        rig.serve(1);
+        rig.messages();
+        assert_eq!(rig.out().len(), 1);
+    }
+    // Each is lost with the only runtime.
+    let units: Vec<UnitId> = rig.switch.live_units().collect();
+    let early = units.iter().filter(|unit| unit.slot() < STRIDE).count() as u64;
+    let lost = units.len() as u64;
+    assert!(0 < early && early < lost);
+    let now = rig.now;
+    rig.switch.suspect(now, &mut rig.pool, rt(1));
+    // The first step is taken at once.
+    let mut after = vec![rig.count(SwitchCount::UnitLost)];
+    while rig.switch.next_deadline() == Some(Time::ZERO) {
+        rig.switch.tick(now, &mut rig.pool);
+        after.push(rig.count(SwitchCount::UnitLost));
+    }
+    assert_eq!(after, [early, lost]);
     rig.end();
 }
 

@@ -9,9 +9,9 @@ use super::{Checker, Invariant, Sighting};
 use crate::chain::IdleTimes;
 
 impl Checker {
-    /// Says how long flows may be idle.
-    pub(crate) fn idle_times(&mut self, idle: IdleTimes) {
-        self.homes.set_idle(idle);
+    /// Says how long flows may be idle, and how late they may end, where anybody knows.
+    pub(crate) fn idle_times(&mut self, idle: IdleTimes, late: Option<u64>) {
+        self.homes.set_idle(idle, late);
     }
 
     /// A packet of the plan (not a tick) was numbered in a unit: its flow is not in another
@@ -62,7 +62,7 @@ impl Checker {
     }
 
     /// A tick has ended the last flow of a unit: not before its last packet is as
-    /// old as its flows may be idle.
+    /// old as its flows may be idle, and not long after.
     pub(super) fn expired(&mut self, id: UnitId) {
         if let Some(text) = self.homes.expired(id, self.now) {
             self.violated(Invariant::Expiry, Some(id), text);

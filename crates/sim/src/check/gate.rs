@@ -1,12 +1,13 @@
 //! Checks of entries: as runtimes make them, as the gate lets them out, and as they leave.
 
+use weir_nf::{PoolId, PortLease};
 use weir_packet::{Disposition, FrameMeta, frame_flags};
 use weir_protocol::message::{Entry, Part};
 use weir_protocol::settings::Replication;
 use weir_protocol::{Clock, RuntimeId, UnitId, View};
 use weir_runtime::notes::{self, Note};
 
-use super::bindings::Doubled;
+use super::bindings::{Doubled, Turn};
 use super::outside::Sighting;
 use super::show::{is_again, is_tick, show_entry, show_unit, show_view};
 use super::{Checker, Cluster, Invariant, Leaving};
@@ -210,6 +211,18 @@ impl Checker {
     pub(super) fn is_fault(&self, doubled: &Doubled) -> bool {
         let other = self.units.get(&doubled.other());
         other.is_none_or(|other| !other.awaits_view())
+    }
+
+    /// Ports that entries lease which somebody made, and which may be let out yet.
+    pub(crate) fn ports_to_come(&self) -> impl Iterator<Item = (UnitId, (PoolId, PortLease))> + '_ {
+        self.units.iter().flat_map(|(id, unit)| {
+            let made = unit.entries.iter();
+            let to_come = made.filter(|((view, clock), _)| {
+                clock.0 > unit.out && unit.may_let_out(*view, clock.0).is_some()
+            });
+            let ports = to_come.flat_map(|(_, entry)| Turn::of(entry).leased().to_vec());
+            ports.map(|port| (*id, port))
+        })
     }
 
     fn count(&mut self, part: &Part, made: &Entry) {

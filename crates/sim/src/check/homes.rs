@@ -20,12 +20,15 @@ pub(super) struct Homes {
     /// last one; `None` where something else was in it.
     idle_since: BTreeMap<UnitId, Option<u64>>,
     idle: IdleTimes,
+    /// Nanoseconds by which a flow may end late, where nothing keeps its owner.
+    late: Option<u64>,
 }
 
 impl Homes {
-    /// Says how long flows may be idle.
-    pub(super) fn set_idle(&mut self, idle: IdleTimes) {
+    /// Says how long flows may be idle, and how late they may end.
+    pub(super) fn set_idle(&mut self, idle: IdleTimes, late: Option<u64>) {
         self.idle = idle;
+        self.late = late;
     }
 
     /// A packet was numbered in a unit by the switch of this generation: gives the
@@ -74,7 +77,8 @@ impl Homes {
         let last = (*self.idle_since.get(&id)?)?;
         let quiet = (now + START).saturating_sub(last);
         let expected = self.idle.udp;
-        (quiet < expected).then(|| {
+        let is_late = self.late.is_some_and(|late| quiet > expected + late);
+        (quiet < expected || is_late).then(|| {
             format!(
                 "its last flow ends {} us after its last packet, {} us are its time-out",
                 quiet / 1_000,

@@ -37,6 +37,7 @@ impl World<'_> {
             Some(Plant::DeathsUnseen) => settings.missed = u32::MAX,
             Some(Plant::SuspectedEarly) => settings.missed -= 1,
             Some(Plant::CutOffJudges) => settings.isolation = 0,
+            Some(Plant::UpTooSoon) => settings.hold_down.0 /= 2,
             Some(Plant::CutOffForEver) => settings.isolation = u32::MAX,
             _ => {}
         }

@@ -161,11 +161,26 @@ impl World<'_> {
                     _ => pool.give_all(&mut frames),
                 }
             }
-            Delivery::Message(message) => match body {
-                Body::Runtime(actors) => actors.message(time, pool, peer, *message),
-                Body::Switch(switch) => switch.message(time, pool, peer, *message),
-            },
+            Delivery::Message(message) => {
+                let after = AfterWord::of(&message);
+                match body {
+                    Body::Runtime(actors) => actors.message(time, pool, peer, *message),
+                    Body::Switch(switch) => switch.message(time, pool, peer, *message),
+                }
+                self.look_after_word((to, from), after);
+            }
             Delivery::Wire(frames) => self.wire_frames(to, from, frames),
+        }
+    }
+
+    /// A process has taken a message in.
+    fn look_after_word(&mut self, (to, from): (ProcessNo, ProcessNo), after: AfterWord) {
+        match after {
+            AfterWord::Forgotten(unit) if self.switch == Some(to) => {
+                self.look_at_forgotten(from, unit);
+            }
+            AfterWord::Ports => self.look_at_ports(),
+            _ => {}
         }
     }
 
@@ -285,7 +300,10 @@ impl World<'_> {
             out.push((*meta, bytes.to_vec()));
             pool.give(frame);
         }
-        let events = core::mem::take(&mut switch.outbox.events);
+        let mut events = core::mem::take(&mut switch.outbox.events);
+        if let Some(slip) = self.settings.slip() {
+            slip.slip_out(&mut out, &mut events);
+        }
         let messages = core::mem::take(&mut switch.outbox.messages);
         let queues = switch.outbox.queues.iter_mut().enumerate();
         let queues: Vec<(usize, RuntimeId, Vec<Frame>)> = queues
@@ -651,6 +669,25 @@ impl World<'_> {
                 }
             }
             Delivery::Wire(_) => {}
+        }
+    }
+}
+
+/// What is looked at when a message was taken in.
+enum AfterWord {
+    Nothing,
+    /// What a runtime that says that it forgot has of the unit.
+    Forgotten(UnitId),
+    /// Ports that a runtime may lease now.
+    Ports,
+}
+
+impl AfterWord {
+    fn of(message: &Message) -> AfterWord {
+        match message {
+            Message::Forgotten { unit, .. } => AfterWord::Forgotten(*unit),
+            Message::PortsKnown { .. } | Message::PortFreed { .. } => AfterWord::Ports,
+            _ => AfterWord::Nothing,
         }
     }
 }

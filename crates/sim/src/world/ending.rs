@@ -18,6 +18,10 @@ use crate::check::{Invariant, show_unit, show_view};
 /// units are due, and a stream may refuse those of many units at once.
 const REFUSED_TICKS: u64 = 4_000_000_000;
 
+/// Nanoseconds after the end of traffic and faults in which moves that were taken on have an
+/// answer: most units are over before [`DRAIN`] is, and then nobody waits for their moves.
+const ANSWERED: u64 = 200_000_000;
+
 /// Counts of a switch that stay at nothing where queues lose nothing and nobody dies.
 const HASTE: [SwitchCount; 8] = [
     SwitchCount::EntryDuplicate,
@@ -82,12 +86,17 @@ impl World<'_> {
         let busy = unnoticed || !self.has_recovered() || self.recovering || at_port > 0;
         let seen = Seen(&self.processes);
         let keepers = self.keeper_ids();
+        let unanswered = self.checker.unanswered(|id| seen.is_useful(id));
+        let is_late = self.now > self.healed_at + ANSWERED;
+        if let Some((unit, text)) = unanswered.clone().filter(|_| is_late && !busy) {
+            return self.checker.violated(Invariant::Stuck, Some(unit), text);
+        }
         let waiting = self
             .checker
             .waiting()
             .or_else(|| self.checker.unprotected(&keepers, &seen))
             .or_else(|| self.checker.behind(&seen))
-            .or_else(|| self.checker.unanswered(|id| seen.is_useful(id)));
+            .or(unanswered);
         if !busy && waiting.is_none() {
             self.compare_states();
             self.compare_gauge();

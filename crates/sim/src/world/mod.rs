@@ -8,6 +8,7 @@ mod deliver;
 mod drops;
 mod ending;
 mod forgery;
+mod forgets;
 mod heard;
 pub(crate) mod links;
 pub(crate) mod pools;
@@ -61,6 +62,11 @@ const EXPIRE: u64 = 3_500_000_000;
 /// Nanoseconds after that in which nothing of them may be left, beside the time
 /// for which a switch keeps units that were lost ([`ORPHANED`]).
 const LEAVE: u64 = 2_000_000_000;
+/// Nanoseconds by which a flow may end late: owners look for what is due once a second, and the
+/// rest is for the ways of the tick.
+const ENDS_LATE: u64 = 1_020_000_000;
+/// Faults that keep nobody from ending a flow in time.
+const UNHURRIED: [Fault; 3] = [Fault::Delay, Fault::Reorder, Fault::Duplicate];
 /// Intervals of repeats after which a switch forgets a unit that was lost, and in which
 /// a runtime asks about the unit's ports if it does not hear that they are free.
 const ORPHANED: u64 = 1_000 + 300;
@@ -285,7 +291,12 @@ impl<'a> World<'a> {
         world.checker.lenient = plan.faults.has(Fault::DoubleCrash);
         // Times of packets jump with the switch's clock.
         if !plan.faults.has(Fault::Skew) {
-            world.checker.idle_times(plan.chain.idle_times(plan.seed));
+            let late = UNHURRIED
+                .iter()
+                .fold(plan.faults, |f, fault| f.without(*fault));
+            let late = late.is_empty().then_some(ENDS_LATE);
+            let idle = plan.chain.idle_times(plan.seed);
+            world.checker.idle_times(idle, late);
         }
         world.start_switch()?;
         for _ in 0..settings.runtimes.max(1) {
@@ -403,6 +414,7 @@ impl<'a> World<'a> {
             Event::Look => {
                 self.look_at_ports();
                 self.look_at_low_pools();
+                self.look_at_answers();
                 self.look();
             }
         }

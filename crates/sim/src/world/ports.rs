@@ -11,8 +11,12 @@ use crate::check::Invariant;
 const LOW: u64 = 100_000_000;
 
 impl World<'_> {
-    /// A port that a live unit has is free in no runtime that may lease it again.
+    /// A port that a live unit has, or will have with an entry that may be let out yet, is free in
+    /// no runtime that may lease it again.
     pub(super) fn look_at_ports(&mut self) {
+        if !self.plan.chain.is_nat() {
+            return;
+        }
         if let Some((unit, text)) = self.free_and_bound() {
             self.checker.violated(Invariant::Bindings, Some(unit), text);
         }
@@ -58,7 +62,8 @@ impl World<'_> {
             unit.is_some_and(|unit| unit.is_live() && !unit.adrift && !unit.unopened)
         };
         let ports = self.checker.reference.ports();
-        let mut ports = ports.filter(|(unit, _)| lives(unit));
+        let mut ports = ports.chain(self.checker.ports_to_come());
+        let mut ports = ports.by_ref().filter(|(unit, _)| lives(unit));
         let useful = || self.processes.iter().filter(|p| p.is_useful());
         let has_free = |process: &Process, (pool, lease): (PoolId, PortLease)| {
             let actors = process.actors();

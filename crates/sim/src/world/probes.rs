@@ -14,6 +14,7 @@ use super::links::ProcessNo;
 use super::process::Process;
 use crate::check::Invariant;
 use crate::random::mix;
+use crate::slip::Slip;
 
 /// One frame in so many is damaged, and sent again.
 const ONE_IN: u64 = 16;
@@ -55,6 +56,11 @@ impl World<'_> {
     pub(super) fn stream_takes(&mut self, from: ProcessNo, to: ProcessNo, message: &Message) {
         let mut bytes = Vec::new();
         message.encode(&mut bytes);
+        if self.settings.slip() == Some(Slip::MessageMisread)
+            && let Some(last) = bytes.last_mut()
+        {
+            *last ^= 1;
+        }
         let is_same = match Message::decode(&bytes) {
             Ok((read, rest)) => rest == bytes.len() && read == *message,
             Err(_) => false,
@@ -102,7 +108,10 @@ impl World<'_> {
 
     /// A data frame arrives; damaged it would be refused.
     pub(super) fn probe_data(&mut self, to: ProcessNo, key: &Key, bytes: &[u8], drawn: u64) {
-        let bytes = damaged(bytes, drawn);
+        let bytes = match self.settings.slip() {
+            Some(Slip::DataDamageTaken) => bytes.to_vec(),
+            _ => damaged(bytes, drawn),
+        };
         let living = self.processes.get_mut(to).and_then(|p| p.living.as_mut());
         let Some((_, pool)) = living else { return };
         if let Ok((frame, _)) = decode_data(pool, key, &bytes) {

@@ -1,16 +1,19 @@
 //! Frames as they are on the wire: data in NSH, messages in streams.
 
-use weir_packet::{Frame, FramePool};
+use weir_packet::actor_frame::{ActorFrameView, flags};
+use weir_packet::ethernet::EthernetView;
+use weir_packet::{Frame, FramePool, Time};
 use weir_protocol::auth::Key;
 use weir_protocol::entry::to_part;
 use weir_protocol::message::Message;
+use weir_protocol::stream::{ProcessStart, Reject, StreamCount, Streams};
 use weir_protocol::wire::{Hop, decode_data, encode_data};
 use weir_protocol::{Clock, UnitId, View};
 
 use super::World;
 use super::links::ProcessNo;
 use super::probes::damaged;
-use super::process::{Body, Carried, Delivery, KEY, stream_settings};
+use super::process::{Body, Carried, Delivery, KEY, Process, stream_settings};
 use crate::check::Invariant;
 use crate::random::mix;
 use crate::slip::Slip;
@@ -23,6 +26,34 @@ const RECENT: usize = 1_024;
 /// one is refused.
 pub(super) fn link_key(one: ProcessNo, other: ProcessNo) -> Key {
     KEY.of_link(one.min(other) as u64, one.max(other) as u64)
+}
+
+/// True of a stream's frame that carries data; one without only acknowledges.
+fn is_data(bytes: &[u8]) -> bool {
+    let own = bytes.get(EthernetView::SIZE..).unwrap_or_default();
+    ActorFrameView::new(own).is_ok_and(|frame| frame.flags() & flags::DATA != 0)
+}
+
+/// Gives a frame to the streams of a process.
+fn receive(
+    slip: Option<Slip>,
+    streams: &mut Streams,
+    now: Time,
+    bytes: &[u8],
+) -> Result<ProcessStart, Reject> {
+    if slip != Some(Slip::TwiceUnanswered) {
+        return streams.receive(now, bytes);
+    }
+    let doubled = |streams: &Streams| streams.counts().get(StreamCount::FramesDuplicate);
+    let before = doubled(streams);
+    let peer = streams.receive(now, bytes)?;
+    if doubled(streams) > before
+        && let Some(stream) = streams.get_mut(peer)
+    {
+        // The answer is lost; what else it carries comes again.
+        let _ = stream.poll_frame(now);
+    }
+    Ok(peer)
 }
 
 /// A data frame as it travels; empty where it does not fit.
@@ -119,6 +150,7 @@ impl World<'_> {
             }
             let to = remote.peer().and_then(|peer| self.process_of(peer));
             if let Some(to) = to.filter(|_| !frames.is_empty()) {
+                self.carried.answers((no, to));
                 self.send_wire(no, to, frames);
             }
         }
@@ -236,7 +268,7 @@ impl World<'_> {
             streams.receive(time, &bytes).is_err()
         };
         let is_sound = probe.is_none_or(is_damaged);
-        let received = streams.receive(time, bytes);
+        let received = receive(self.settings.slip(), streams, time, bytes);
         let is_sound = is_sound && (probe.is_none() || streams.receive(time, bytes).is_err());
         if let Ok(peer) = received
             && !process.active.contains(&peer)
@@ -255,6 +287,12 @@ impl World<'_> {
         } else {
             self.count("stream_frames_refused");
         }
+        if let Ok(peer) = received
+            && let Some(sender) = peer.peer().and_then(|peer| self.process_of(peer))
+            && is_data(bytes)
+        {
+            self.carried.owes((to, sender), self.now);
+        }
         if !is_sound {
             let text = "a frame of a stream is taken that was changed, or comes again".to_owned();
             self.checker.violated(Invariant::Carriage, None, text);
@@ -270,6 +308,28 @@ impl World<'_> {
                 }
                 _ => self.count("messages_not_decoded"),
             }
+        }
+    }
+
+    /// A frame of data that came is acknowledged, also one that came before: its sender may not
+    /// have heard of it.
+    pub(super) fn look_at_answers(&mut self) {
+        let processes = &self.processes;
+        let may_speak = |no: ProcessNo, peer: ProcessNo| {
+            let peer = processes.get(peer).map(|p| p.start);
+            processes.get(no).is_some_and(|process| {
+                let is_open = peer.is_some_and(|peer| !process.closed.contains(&peer));
+                is_open && process.is_alive() && process.paused_until.is_none()
+            })
+        };
+        if let Some((no, peer)) = self.carried.late_answer(self.now, may_speak) {
+            let name = |no| processes.get(no).map(Process::name).unwrap_or_default();
+            let text = format!(
+                "{} does not acknowledge what came from {}",
+                name(no),
+                name(peer)
+            );
+            self.checker.violated(Invariant::Carriage, None, text);
         }
     }
 

@@ -156,6 +156,7 @@ impl World<'_> {
             thread.input = input;
             match thread.supply.as_mut() {
                 Some(supply) => asks = supply.settle(pool),
+                None if self.settings.slip() == Some(Slip::FramesHoarded) => {}
                 None => {
                     settle(pool);
                 }
@@ -265,7 +266,8 @@ impl World<'_> {
         if switch.next_deadline().is_some_and(|due| due <= time) {
             switch.tick(time, pool);
         }
-        let ends = self.settings.slip() == Some(Slip::SupplyEnds);
+        let slip = self.settings.slip();
+        let ends = slip == Some(Slip::SupplyEnds);
         let living = threads.runtimes.values_mut().filter(|t| t.left.is_none());
         for supply in living.filter_map(|thread| thread.supply.as_mut()) {
             if !ends || supply.is_new() {
@@ -284,7 +286,11 @@ impl World<'_> {
         let room = if full {
             0
         } else {
-            let frames = in_process::room(pool, members, threads.keeping);
+            let keeping = threads.keeping;
+            let frames = match slip {
+                Some(Slip::PortsTakeMore) => BATCH + in_process::room(pool, members, keeping),
+                _ => in_process::room(pool, members, keeping),
+            };
             match threads.keeping.keeps() {
                 true => frames.min(switch.room()),
                 false => frames,

@@ -472,6 +472,28 @@ fn the_only_runtime_recovers_with_its_successor() {
     bed.finish();
 }
 
+/// A process's runtime is known to be dead before the process has ended, and its successor is
+/// planned only then. The ports wait for it where there is no other, and nothing has recovered.
+#[test]
+fn one_that_is_failed_over_early_is_waited_for() {
+    for (runtimes, waits) in [(1, true), (2, false)] {
+        let mut bed = Bed::new(runtimes, Vec::new());
+        bed.until_all_run();
+        bed.cluster.members[0].failed_over = true;
+        bed.cluster.await_recovery();
+        assert_eq!(bed.cluster.room() == 0, waits);
+        let (mut out, mut events) = (Vec::new(), Vec::new());
+        for _ in 0..1_000 {
+            bed.cluster.step(&mut out, &mut events, false).unwrap();
+        }
+        assert!(!bed.happened().contains(&("recovered", 0)));
+        bed.cluster.members[0].failed_over = false;
+        bed.until_told("recovered");
+        assert!(bed.cluster.room() > 0);
+        bed.finish();
+    }
+}
+
 /// Neither what did not start nor the second of two deaths tells of a recovery of its own.
 #[test]
 fn a_recovery_is_told_once() {
