@@ -243,7 +243,15 @@ fn standard_input_is_a_capture() {
         support::example("webedge.yaml")
     );
     let file = folder.write("cluster.yaml", text);
-    let words = ["up", &file, "--control", "none", "--quiet", "--output", "json"];
+    let words = [
+        "up",
+        &file,
+        "--control",
+        "none",
+        "--quiet",
+        "--output",
+        "json",
+    ];
     let ran = support::weir(words)
         .stdin(std::fs::File::open(&capture).unwrap())
         .output()

@@ -15,6 +15,7 @@ use super::super::wiring::NO_CHAIN;
 use super::Cluster;
 use super::member::{Member, NO_MEMBER, Site, State};
 use super::phase::Phase;
+use super::stillness::STOOD_STILL;
 use crate::say::say;
 
 /// Frames that may be lost with runtimes that die: a quarter of those for packets under
@@ -71,6 +72,32 @@ impl Cluster {
             self.await_recovery();
             self.hear_out(place, now);
             self.suspect(place, now);
+        }
+    }
+
+    /// Silence in ns after which a runtime elsewhere and this switch suspect each other.
+    pub(super) fn patience(&self) -> Option<u64> {
+        let remote = self.settings.remote.as_ref();
+        remote.map(|remote| remote.beats.0 * u64::from(remote.beats.1))
+    }
+
+    /// Ends a run whose runtimes have left it because it stood still: they have all states, and
+    /// another switch can take them over, while this one would start others without.
+    ///
+    /// # Errors
+    ///
+    /// It is so.
+    pub(super) fn give_way(&self, place: usize, now: Time) -> Result<(), ExecError> {
+        let remote = self.settings.remote.as_ref();
+        let is_far = remote.is_some_and(|remote| remote.agent_of(place).is_some());
+        let pause = self.patience().filter(|_| is_far);
+        let pause = pause.and_then(|patience| self.still.lately(now, patience));
+        match pause.map(Duration::from_nanos) {
+            None => Ok(()),
+            Some(pause) => Err(ExecError(format!(
+                "{STOOD_STILL} for {:.1} s, and its runtimes wait for another one: start it again",
+                pause.as_secs_f64()
+            ))),
         }
     }
 

@@ -1,11 +1,6 @@
 //! A switch that did not run for so long that its runtimes elsewhere wait for another one.
 
-use std::time::Duration;
-
-use weir_exec::ExecError;
 use weir_packet::Time;
-
-use super::Cluster;
 
 /// First words of the error with which such a run ends. Errors of threads are text.
 pub const STOOD_STILL: &str = "the switch stood still";
@@ -37,34 +32,6 @@ impl Stillness {
     pub(super) fn lately(&self, now: Time, patience: u64) -> Option<u64> {
         let (end, length) = self.pause?;
         (now.since(end) <= AFTER * patience).then_some(length)
-    }
-}
-
-impl Cluster {
-    /// Silence in ns after which a runtime elsewhere and this switch suspect each other.
-    pub(super) fn patience(&self) -> Option<u64> {
-        let remote = self.settings.remote.as_ref();
-        remote.map(|remote| remote.beats.0 * u64::from(remote.beats.1))
-    }
-
-    /// Ends a run whose runtimes have left it because it stood still: they have all states, and
-    /// another switch can take them over, while this one would start others without.
-    ///
-    /// # Errors
-    ///
-    /// It is so.
-    pub(super) fn give_way(&self, place: usize, now: Time) -> Result<(), ExecError> {
-        let remote = self.settings.remote.as_ref();
-        let is_far = remote.is_some_and(|remote| remote.agent_of(place).is_some());
-        let pause = self.patience().filter(|_| is_far);
-        let pause = pause.and_then(|patience| self.still.lately(now, patience));
-        match pause.map(Duration::from_nanos) {
-            None => Ok(()),
-            Some(pause) => Err(ExecError(format!(
-                "{STOOD_STILL} for {:.1} s, and its runtimes wait for another one: start it again",
-                pause.as_secs_f64()
-            ))),
-        }
     }
 }
 
