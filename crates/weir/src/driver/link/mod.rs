@@ -45,6 +45,11 @@ const END: u8 = 3;
 /// A message of the way of commands, either way: its kind follows.
 const COMMAND: u8 = 4;
 
+/// Times that the peer's host says that nobody is there, after which the peer is gone. Its socket is
+/// open for as long as it lives, and hosts say so once a second at most when they have said it
+/// a few times (Linux: `icmp_ratelimit`).
+const REFUSED: u32 = 1;
+
 /// Longest wait for a runtime that is taken over, or for the switch that does so: both have all
 /// that they need, and where one dies meanwhile another may ask.
 const PATIENCE_TAKEN: Duration = Duration::from_secs(2);

@@ -31,7 +31,7 @@ use super::super::supply::Supply;
 use super::super::wiring::{Seat, SwitchEnds, ToRuntime, ToSwitch, wire};
 use super::hello::{DEAD, Hello, Start, TAKEN, WAITS};
 use super::tie::Tie;
-use super::{COMMAND, EDGE, END, EVENTS, PATIENCE_TAKEN, REPORT};
+use super::{COMMAND, EDGE, END, EVENTS, PATIENCE_TAKEN, REFUSED, REPORT};
 
 /// Interval at which the switch is told that the runtime is there, until it answers.
 const AGAIN: Duration = Duration::from_millis(20);
@@ -44,8 +44,6 @@ const LONGEST_EVENTS: usize = 1 << 20;
 const LONGEST_ENTRIES: usize = 64 << 10;
 /// Longest message of the way of commands.
 const LONGEST_COMMAND: usize = 16 << 20;
-/// Times in a row that the switch's host says that it is not there, after which it is gone.
-const REFUSED: u32 = 3;
 
 /// The frames of one runtime.
 fn pool(engine: RuntimeConfig) -> Result<FramePool, String> {
