@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use serde_json::json;
-use tonic::Code;
+use tonic::{Code, Status};
 use weir_api::v1;
 use weir_packet::Time;
 
@@ -27,7 +27,13 @@ pub(crate) fn events(args: &Events) -> Outcome {
         });
         let mut stream = stream?.into_inner();
         let mut last = args.after;
-        while let Some(event) = stream.message().await.map_err(failure)? {
+        let ended = || Failure::outside("the instance has ended");
+        // One that is killed breaks off: of what exactly the transport says is no matter.
+        let broken = |status: Status| match args.follow && status.code() == Code::Unknown {
+            true => ended(),
+            false => failure(status),
+        };
+        while let Some(event) = stream.message().await.map_err(broken)? {
             let forgotten = event.number.saturating_sub(last + 1);
             if forgotten > 0 {
                 let forgotten = counted(forgotten, "older event");
@@ -40,7 +46,7 @@ pub(crate) fn events(args: &Events) -> Outcome {
             }
         }
         match args.follow {
-            true => Err(Failure::outside("the instance has ended")),
+            true => Err(ended()),
             false => Ok(Exit::Done),
         }
     })

@@ -132,6 +132,14 @@ impl RuntimeNode {
         self.work.packets
     }
 
+    /// Units of which it has states, for itself or as the replica.
+    pub(super) fn units(&self) -> u64 {
+        let chains = self.work.chains.iter();
+        chains
+            .map(|at| at.actors.owned() + at.actors.report().replicas)
+            .sum()
+    }
+
     /// Its counts so far.
     pub(super) fn counted(&self) -> RuntimeDone {
         let mut done = RuntimeDone {

@@ -83,8 +83,9 @@ struct Runtime {
     network: u32,
     /// What a switch must have in common with its own, to take it over.
     kind: String,
-    /// Since when it has no switch.
+    /// Since when it has no switch, and how many units it has then.
     waits: Option<Instant>,
+    units: u64,
 }
 
 /// See the module.
@@ -214,7 +215,7 @@ impl Agent {
         }
         if self.runtimes.len() >= self.most {
             let why = format!(
-                "there are {} runtimes here, as many as there may be",
+                "it has {} of as many runtimes as it may have (`--most`)",
                 self.most
             );
             self.say_gone(pair, from, hello.network, &why);
@@ -242,6 +243,7 @@ impl Agent {
             switch: switch.0,
             kind: runtime.kind.clone(),
             waits: runtime.waits.is_some(),
+            units: runtime.units,
         });
         let here = Here {
             version: VERSION,
@@ -362,6 +364,7 @@ impl Agent {
                     network,
                     kind,
                     waits: None,
+                    units: 0,
                 };
                 self.runtimes.insert(pair, runtime);
                 said(AgentEvent::Started {
@@ -382,6 +385,8 @@ impl Agent {
         let mut over = Vec::new();
         for (pair, runtime) in &mut self.runtimes {
             while let Ok(Some(message)) = runtime.channel.receive(false) {
+                let units = message.bytes.try_into().map(u64::from_le_bytes);
+                runtime.units = units.unwrap_or(0);
                 if message.kind == WAITS && runtime.waits.is_none() {
                     runtime.waits = Some(Instant::now());
                     said(AgentEvent::Waits {

@@ -95,7 +95,7 @@ pub(in super::super) fn connect(
     now: impl Fn() -> Time,
 ) -> Result<(Datagrams, Link), ExecError> {
     let agent = agents.agent;
-    let fail = |what: &str| ExecError(format!("runtime {} on {agent}: {what}", id.0));
+    let fail = |what: &str| ExecError(format!("its agent, {agent}: {what}"));
     let failed = |error: std::io::Error| fail(&error.to_string());
     let hello = hello(agents, id, places, units);
     let (runtime, switch) = hello.ends();
@@ -191,5 +191,5 @@ fn ask(
             _ => {}
         }
     }
-    Err("its agent does not answer".to_owned())
+    Err("it does not answer: is it there, with the same key and version?".to_owned())
 }

@@ -11,7 +11,8 @@ use weir_protocol::{Peer, RuntimeId};
 pub(in super::super) const HELLO: u8 = 32;
 /// Kind of what an agent tells the process whose runtime another switch takes over: a [`Start`].
 pub(super) const TAKEN: u8 = 33;
-/// Kind of what a process tells its agent when its switch is gone; nothing follows.
+/// Kind of what a process tells its agent when its switch is gone: how many units the runtime has,
+/// 8 octets, little endian.
 pub(super) const WAITS: u8 = 34;
 /// Kind of what an agent tells the process whose switch is known to be dead: the process start of
 /// that, little endian.
@@ -90,6 +91,8 @@ pub(super) struct Listed {
     pub(super) kind: String,
     /// Its switch is gone, and it waits for another one.
     pub(super) waits: bool,
+    /// Units that it has, if it waits.
+    pub(super) units: u64,
 }
 
 /// See [`Hello::kind`].

@@ -216,7 +216,8 @@ impl RemoteNode {
     /// Tells the agent that the runtime waits for a switch.
     fn wait_for_switch(&mut self) {
         // An agent that is gone is noticed where it is listened to.
-        let _ = self.agent.send(WAITS, &[], &[], false);
+        let units = self.runtime.units().to_le_bytes();
+        let _ = self.agent.send(WAITS, &units, &[], false);
     }
 
     /// Hears the agent, which tells of another switch, or is gone. True where there is another one.

@@ -84,6 +84,7 @@ impl RemoteHosts {
         for agent in agents {
             asking.ask(agent)?;
         }
+        asking.tell_of_others();
         let agent_of = |place| self.agent_of(place);
         found(&asking.answers, &asking.kind, places, agent_of)
     }
@@ -127,6 +128,22 @@ impl Asking<'_> {
             ));
         }
         Ok(())
+    }
+
+    /// Says which states are left to end.
+    fn tell_of_others(&self) {
+        for (agent, listed) in self.answers.iter().flat_map(|(agent, all)| {
+            let others = all.iter().filter(|listed| listed.kind != self.kind);
+            others.map(move |listed| (agent, listed))
+        }) {
+            if listed.waits && listed.units > 0 {
+                say(format_args!(
+                    "note: runtime {} on {agent} waits with {} units, and is left to end: it has \
+                     another chain file, number of places or replication",
+                    listed.id, listed.units
+                ));
+            }
+        }
     }
 
     /// The runtimes of an agent that are of this kind and have a switch.
@@ -185,7 +202,11 @@ fn found(
         ExecError("there have been 65,535 switches: end the agents once".to_owned())
     })?;
     let ours = || all().filter(|listed| listed.kind == kind);
-    let newest = ours().map(|listed| (generation_of(listed.switch), listed.switch));
+    // A switch that could not start leaves runtimes that have nothing.
+    let counts = |listed: &&Listed| !listed.waits || listed.units > 0;
+    let is_any = ours().any(|listed| counts(&listed));
+    let newest = ours().filter(|listed| !is_any || counts(listed));
+    let newest = newest.map(|listed| (generation_of(listed.switch), listed.switch));
     let newest = newest.max().map(|(_, switch)| switch);
     let mut last: BTreeMap<usize, (&Listed, SocketAddr)> = BTreeMap::new();
     for (agent, listed) in answers.iter().flat_map(|(agent, all)| {
@@ -237,6 +258,7 @@ mod tests {
             switch: switch(generation),
             kind: KIND.to_owned(),
             waits,
+            units: u64::from(waits) * 10,
         }
     }
 
@@ -272,6 +294,18 @@ mod tests {
         assert_eq!(old, (3, vec![2]));
         let lives = look(vec![listed(1, 1, true)], vec![listed(2, 2, false)]);
         assert_eq!(lives, (3, vec![]));
+    }
+
+    #[test]
+    fn a_switch_that_could_not_start_hides_none() {
+        let empty = |id, generation| Listed {
+            units: 0,
+            ..listed(id, generation, true)
+        };
+        let refused = vec![listed(1, 1, true), empty(65_537, 2)];
+        assert_eq!(look(refused, vec![listed(2, 1, true)]), (3, vec![1, 2]));
+        // Where nobody has anything, the last ones are as good.
+        assert_eq!(look(vec![empty(1, 1)], vec![empty(4, 2)]), (3, vec![4]));
     }
 
     #[test]

@@ -114,7 +114,11 @@ pub(super) fn run(plan: &Plan) -> Outcome {
         let up = Some(started.elapsed());
         let pause = watch.restarts.failed(Instant::now(), up);
         let pause = pause.unwrap_or(SWITCH.longest);
-        let why = format!("{cause}: another one takes its runtimes over");
+        let when = match pause.is_zero() {
+            true => String::new(),
+            false => format!(" in {:.1} s", pause.as_secs_f64()),
+        };
+        let why = format!("{cause}: another one takes its runtimes over{when}");
         say(format_args!("warning: {why}"));
         watch.count_death();
         died = Some(why);
