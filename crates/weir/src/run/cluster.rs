@@ -143,6 +143,7 @@ fn remote(args: &Run, plans: &[ChainPlan]) -> Result<Option<RemoteHosts>, Failur
         agents,
         key,
         beats: (args.heartbeat * 1_000_000, MISSED),
+        run: name_of(args),
         digest: digest(plans.iter().map(|chain| &chain.plan)),
         start: match &args.raised {
             Some(raised) => raised.start,
@@ -150,6 +151,12 @@ fn remote(args: &Run, plans: &[ChainPlan]) -> Result<Option<RemoteHosts>, Failur
         },
         before: args.raised.as_ref().and_then(|raised| raised.before),
     }))
+}
+
+/// Name of a run among those that share agents: what finds it.
+fn name_of(args: &Run) -> String {
+    let socket = args.control.as_ref().map(|path| path.display().to_string());
+    args.name.clone().or(socket).unwrap_or_default()
 }
 
 /// The script of a run; an empty one without.

@@ -119,6 +119,7 @@ impl Cluster {
                     agent,
                     key: remote.key,
                     beats: remote.beats,
+                    run: remote.run.clone(),
                     chains: remote.digest,
                     engine: self.settings.engine,
                     replication: self.settings.replication,

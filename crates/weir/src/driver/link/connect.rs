@@ -37,6 +37,8 @@ pub struct RemoteHosts {
     pub beats: (u64, u32),
     /// Stands for the chains.
     pub digest: u64,
+    /// Name of the run, for which its runtimes are.
+    pub run: String,
     /// A number that no other start of a switch has.
     pub start: u32,
     /// That of the switch before, where that is known to be dead.
@@ -72,6 +74,7 @@ pub(in super::super) struct Agents {
     pub(in super::super) agent: SocketAddr,
     pub(in super::super) key: Key,
     pub(in super::super) beats: (u64, u32),
+    pub(in super::super) run: String,
     pub(in super::super) chains: u64,
     pub(in super::super) engine: RuntimeConfig,
     pub(in super::super) replication: Replication,
@@ -132,6 +135,7 @@ fn hello(agents: &Agents, id: RuntimeId, places: usize, units: &[u32]) -> Hello 
         places,
         switch: ProcessStart::of(Peer::Switch(agents.generation), agents.start).0,
         after: agents.after,
+        run: agents.run.clone(),
         chains: agents.chains,
         seed: agents.engine.seed,
         replication: agents.replication.to_string(),

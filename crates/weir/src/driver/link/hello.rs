@@ -33,6 +33,8 @@ pub(crate) struct Hello {
     pub(super) switch: u64,
     /// Process start of the switch before, from which this one takes the runtime over.
     pub(super) after: Option<u64>,
+    /// Name of the switch's run.
+    pub(super) run: String,
     /// Stands for the chains, which the process loads itself.
     pub(super) chains: u64,
     pub(super) seed: u64,
@@ -96,8 +98,8 @@ pub(super) struct Listed {
 }
 
 /// See [`Hello::kind`].
-pub(super) fn kind(chains: u64, places: usize, replication: &str) -> String {
-    format!("{chains:x}/{places}/{replication}")
+pub(super) fn kind(run: &str, chains: u64, places: usize, replication: &str) -> String {
+    format!("{chains:x}/{places}/{replication}/{run}")
 }
 
 /// The generation of a switch with this process start; 0 of none.
@@ -128,7 +130,7 @@ impl Hello {
 
     /// What a switch must have in common with the one before, to take this runtime over.
     pub(super) fn kind(&self) -> String {
-        kind(self.chains, self.places, &self.replication)
+        kind(&self.run, self.chains, self.places, &self.replication)
     }
 
     /// Refuses a switch that can't take over the runtime of the one `before`.
@@ -141,7 +143,7 @@ impl Hello {
             (self.id == before.id, "another runtime is meant"),
             (
                 self.kind() == before.kind() && self.units == before.units,
-                "its chains, places or replication are others than the switch's",
+                "its name, chains, places or replication are others than the switch's",
             ),
             (
                 generation_of(self.switch) > generation_of(before.switch),
@@ -172,6 +174,7 @@ mod tests {
             places: 4,
             switch: ProcessStart::of(Peer::Switch(generation), 77).0,
             after: None,
+            run: "edge".to_owned(),
             chains: 9,
             seed: 1,
             replication: "none".to_owned(),
@@ -198,6 +201,10 @@ mod tests {
             },
             Hello {
                 chains: 8,
+                ..hello(3)
+            },
+            Hello {
+                run: "other".to_owned(),
                 ..hello(3)
             },
             Hello {

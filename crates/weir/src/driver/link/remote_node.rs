@@ -197,6 +197,9 @@ impl RemoteNode {
                 if self.hear() {
                     return Ok(());
                 }
+                if self.switch_is_gone() {
+                    return Err("the switch is gone".to_owned());
+                }
                 std::thread::sleep(Duration::from_millis(1));
             }
         }

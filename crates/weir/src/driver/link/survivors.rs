@@ -77,7 +77,7 @@ impl RemoteHosts {
         agents.dedup();
         let mut asking = Asking {
             hosts: self,
-            kind: kind(self.digest, places, replication),
+            kind: kind(&self.run, self.digest, places, replication),
             answers: BTreeMap::new(),
             number: 0,
         };
@@ -139,7 +139,7 @@ impl Asking<'_> {
             if listed.waits && listed.units > 0 {
                 say(format_args!(
                     "note: runtime {} on {agent} waits with {} units, and is left to end: it has \
-                     another chain file, number of places or replication",
+                     another name, chain file, number of places or replication",
                     listed.id, listed.units
                 ));
             }
