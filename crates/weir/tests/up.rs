@@ -262,6 +262,18 @@ fn standard_input_is_a_capture() {
     assert_eq!(number(&summary, "/packets_in"), 1_000);
 }
 
+/// Each switch reads it.
+#[test]
+fn a_composition_that_can_be_read_once_is_refused() {
+    let ran = support::weir(["up", "/dev/stdin"])
+        .stdin(std::process::Stdio::piped())
+        .output()
+        .unwrap();
+    let said = String::from_utf8_lossy(&ran.stderr);
+    assert_eq!(ran.status.code(), Some(2), "{said}");
+    assert!(said.contains("give a file"), "{said}");
+}
+
 /// However the cluster's own process ends, none of the others is left.
 #[test]
 fn nothing_outlives_it() {

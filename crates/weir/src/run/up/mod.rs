@@ -35,6 +35,13 @@ pub(crate) fn run(args: &Up, kinds: &[Kind]) -> Outcome {
     if let Some(parent) = args.switch {
         return switch::run(args, parent, kinds);
     }
+    let path = &args.composition;
+    if path.exists() && !path.is_file() && !path.is_dir() {
+        return Err(Failure::usage(format!(
+            "{} can be read once alone, and each switch reads the composition: give a file",
+            path.display()
+        )));
+    }
     let seed = args.seed.unwrap_or_else(seed::random);
     let composed = load(&args.composition, seed, kinds)?;
     let key = made_up_key()?;
@@ -52,7 +59,7 @@ pub(crate) fn run(args: &Up, kinds: &[Kind]) -> Outcome {
         seed,
         hosts: hosts.clone(),
         happened: happened.clone(),
-        last: supervise::bound_to_one(&composed.ports()?),
+        no_other: supervise::bound_to_one(&composed.ports()?),
     };
     // Dropped at the end of this function, whichever it is: no agent outlives it.
     let agents = Agents::start(plan, hosts, happened)?;

@@ -53,7 +53,7 @@ pub(super) struct Plan {
     pub(super) hosts: Hosts,
     pub(super) happened: Events,
     /// Why no switch can go on where one has died.
-    pub(super) last: Option<String>,
+    pub(super) no_other: Option<String>,
 }
 
 /// Why no other process could go on with these ports; `None` where one can.
@@ -108,7 +108,7 @@ pub(super) fn run(plan: &Plan) -> Outcome {
         if switch.told.is_some() {
             return Err(Failure::outside(cause));
         }
-        if let Some(why) = &plan.last {
+        if let Some(why) = &plan.no_other {
             return Err(Failure::outside(format!("{cause}, and {why}")));
         }
         let up = Some(started.elapsed());
