@@ -34,8 +34,8 @@ const MOST_BEFORE: usize = 16 << 10;
 /// Words of an agent that is ready, before its address.
 const READY: &str = "agent for ";
 
-/// An agent that dies gets a successor for as long as the run goes on.
-const AGENT: RestartPolicy = RestartPolicy {
+/// An agent or a switch that dies gets a successor for as long as the run goes on.
+pub(super) const SUCCESSOR: RestartPolicy = RestartPolicy {
     first_at_once: true,
     pause: Duration::from_millis(100),
     longest: Duration::from_secs(5),
@@ -141,7 +141,7 @@ impl Watch {
             child: None,
             said: None,
             since: None,
-            restarts: Restarts::new(AGENT),
+            restarts: Restarts::new(SUCCESSOR),
             start_at: Some(Instant::now()),
             late_at: None,
         });
@@ -243,7 +243,7 @@ impl Watch {
         let now = Instant::now();
         let up = agent.since.take().map(|since| since.elapsed());
         (agent.said, agent.late_at) = (None, None);
-        let pause = agent.restarts.failed(now, up).unwrap_or(AGENT.longest);
+        let pause = agent.restarts.failed(now, up).unwrap_or(SUCCESSOR.longest);
         agent.start_at = Some(now + pause);
         self.hosts.change(agent.place, |host| {
             (host.process, host.state) = (0, "starting");

@@ -11,7 +11,7 @@ use rustix::process::Signal;
 use serde::Serialize;
 use weir_ctl::events::{About, Events, What};
 use weir_ctl::hosts::{HostState, Hosts};
-use weir_exec::{Forget, RestartPolicy, Restarts};
+use weir_exec::Restarts;
 use weir_io::live::{EndSignals, Hangups, Waiter};
 use weir_io::port::PortSpec;
 use weir_io::shared::Channel;
@@ -25,6 +25,7 @@ use crate::{seed, service};
 
 use super::super::ports::Ports;
 use super::super::signals::end_signals;
+use super::agents::SUCCESSOR;
 use super::words::{BEGIN, Begin, HAPPENED, HOST, HappenedTold, HostTold, LONGEST};
 use crate::mark::Mark;
 
@@ -35,16 +36,6 @@ const LOOK: Duration = Duration::from_millis(20);
 const ONE_SIGNAL: Duration = Duration::from_millis(50);
 /// Longest time without a switch that the service manager is not told of: one takes over meanwhile.
 const UNTOLD: Duration = Duration::from_secs(30);
-
-/// A switch that dies gets a successor for as long as the run goes on.
-const SWITCH: RestartPolicy = RestartPolicy {
-    first_at_once: true,
-    pause: Duration::from_millis(100),
-    longest: Duration::from_secs(5),
-    forget: Forget::Older(Duration::from_secs(30)),
-    most: None,
-    most_false_starts: None,
-};
 
 /// What all switches of a run have in common.
 pub(super) struct Plan {
@@ -86,7 +77,7 @@ pub(super) fn run(plan: &Plan) -> Outcome {
         hangups: Hangups::open().map_err(failed)?,
         mark: Mark::create().map_err(failed)?,
         began: Instant::now(),
-        restarts: Restarts::new(SWITCH),
+        restarts: Restarts::new(SUCCESSOR),
         told: Vec::new(),
         noted: plan.happened.newest(),
         start: None,
@@ -113,7 +104,7 @@ pub(super) fn run(plan: &Plan) -> Outcome {
         }
         let up = Some(started.elapsed());
         let pause = watch.restarts.failed(Instant::now(), up);
-        let pause = pause.unwrap_or(SWITCH.longest);
+        let pause = pause.unwrap_or(SUCCESSOR.longest);
         let when = match pause.is_zero() {
             true => String::new(),
             false => format!(" in {:.1} s", pause.as_secs_f64()),
