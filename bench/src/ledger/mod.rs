@@ -228,7 +228,7 @@ fn go_through(
     for number in 0..settings.faults {
         let attack = nemesis.next(number);
         let fault = attack.fault;
-        // What a switch had is lost, so that no packet of then tells how long it took.
+        // A killed switch loses its packets, so their delays don't show the pause: silence does.
         let longest = || match fault {
             Fault::KillSwitch => shared.take_silence(),
             _ => shared.take_longest(),

@@ -14,12 +14,19 @@ pub struct HostState {
     pub agent: Option<SocketAddr>,
     /// Number of its agent's process, or of the switch's; 0 where there is none now.
     pub process: u32,
-    /// `ready` or `starting`.
+    /// [`HostState::READY`] or [`HostState::STARTING`].
     pub state: &'static str,
     /// Times that its agent died.
     pub deaths: u64,
     /// Start of the state.
     pub since: Instant,
+}
+
+impl HostState {
+    /// Its process runs.
+    pub const READY: &'static str = "ready";
+    /// Its process is being started.
+    pub const STARTING: &'static str = "starting";
 }
 
 /// The hosts of a run, shared. By default there are none.

@@ -62,6 +62,31 @@ fn agent(network: &Network, number: usize, chain: &str, key: &str) -> Agent {
     Agent::of(command.args(["--listen", &at, "--key", key]))
 }
 
+/// The words of weir, with runtimes on these hosts.
+fn words<'a>(
+    runtimes: &'a str,
+    hosts: &'a str,
+    key: &'a str,
+    replication: &'a str,
+) -> [&'a str; 14] {
+    [
+        "--in",
+        "xdp:inside",
+        "--out",
+        "xdp:outside",
+        "--runtimes",
+        runtimes,
+        "--hosts",
+        hosts,
+        "--key",
+        key,
+        "--heartbeat",
+        HEARTBEAT,
+        "--replication",
+        replication,
+    ]
+}
+
 /// A fault of a host.
 #[derive(Clone, Copy, Debug)]
 enum Fault {
@@ -146,22 +171,7 @@ fn connections_outlive_their_switch() {
     for replication in ["none", "each-burst"] {
         let agents = [0, 1].map(|number| agent(&network, number, &chain, &key));
         let hosts = format!("{},{}", agents[0].at, agents[1].at);
-        let words = [
-            "--in",
-            "xdp:inside",
-            "--out",
-            "xdp:outside",
-            "--runtimes",
-            "2",
-            "--hosts",
-            &hosts,
-            "--key",
-            &key,
-            "--heartbeat",
-            HEARTBEAT,
-            "--replication",
-            replication,
-        ];
+        let words = words("2", &hosts, &key, replication);
         let mut weir = network.weir(&chain, &words);
         network.ping(1);
         let (stop, fetching) = fetch_on(&network);
@@ -204,22 +214,7 @@ fn a_host_that_is_cut_off_breaks_no_connection() {
     web::server(&network);
     let agents = [0, 1].map(|number| agent(&network, number, &chain, &key));
     let hosts = format!("local,{},{}", agents[0].at, agents[1].at);
-    let words = [
-        "--in",
-        "xdp:inside",
-        "--out",
-        "xdp:outside",
-        "--runtimes",
-        "3",
-        "--hosts",
-        &hosts,
-        "--key",
-        &key,
-        "--heartbeat",
-        HEARTBEAT,
-        "--replication",
-        "each-burst",
-    ];
+    let words = words("3", &hosts, &key, "each-burst");
     let weir = network.weir(&chain, &words);
     network.ping(1);
     let (stop, fetching) = fetch_on(&network);

@@ -121,18 +121,21 @@ impl Switch {
             return Vec::new();
         };
         recovery.asked = now;
-        let generation = self.settings.generation;
         let (asked, given_up) = recovery.answers.ask();
         for (slot, from) in asked {
-            let most = self.settings.pieces;
-            let question = Message::Recover {
-                generation,
-                from,
-                most,
-            };
-            self.tell(slot, question);
+            self.ask(slot, from);
         }
         given_up
+    }
+
+    /// Asks a runtime for pieces of its answer, from this one on.
+    fn ask(&mut self, slot: Slot, from: u32) {
+        let question = Message::Recover {
+            generation: self.settings.generation,
+            from,
+            most: self.settings.pieces,
+        };
+        self.tell(slot, question);
     }
 
     /// Asks again. Who gives no whole answer is as good as dead.
@@ -183,12 +186,7 @@ impl Switch {
             Taken::Piece => {
                 self.counts.add_many(SwitchCount::Claimed, count);
                 if let Some(piece) = recovery.answers.ask_on(from) {
-                    let question = Message::Recover {
-                        generation,
-                        from: piece,
-                        most: self.settings.pieces,
-                    };
-                    self.tell(from, question);
+                    self.ask(from, piece);
                 }
             }
             Taken::Answer => {

@@ -93,10 +93,8 @@ fn doubts(bed: &mut Bed) -> Option<Vec<(PortLease, Option<UnitId>)>> {
     doubts.next()
 }
 
-/// A restarted switch takes the flows of claims for lessees of the ports that they end at. Where
-/// one is over, and its port was free, a packet that is not let out yet may have leased the port.
-#[test]
-fn a_port_that_was_leased_anew_is_not_free_with_an_older_flow() {
+/// A runtime whose first unit has leased the first port by an entry that is not let out.
+fn leased() -> (Bed, PoolId, PortLease) {
     let mut bed = Bed::new(0);
     bed.add(1, Kind::default(), &stage_of::<Ports>(256));
     bed.tell(1, SWITCH, grant(0));
@@ -107,7 +105,14 @@ fn a_port_that_was_leased_anew_is_not_free_with_an_older_flow() {
         port: 1_024,
         space: PortSpace::Udp,
     };
-    let pool = PoolId(0);
+    (bed, PoolId(0), lease)
+}
+
+/// A restarted switch takes the flows of claims for lessees of the ports that they end at. Where
+/// one is over, and its port was free, a packet that is not let out yet may have leased the port.
+#[test]
+fn a_port_that_was_leased_anew_is_not_free_with_an_older_flow() {
+    let (mut bed, pool, lease) = leased();
     bed.tell(1, SWITCH, Message::PortFreed { pool, lease });
     assert_eq!(bed.at(1).engine().leases().leased(), 1);
     bed.tick(1);
@@ -128,17 +133,7 @@ fn a_port_that_was_leased_anew_is_not_free_with_an_older_flow() {
 /// be over: the port may be leased anew by then.
 #[test]
 fn an_answer_about_a_port_that_is_not_in_doubt_frees_nothing() {
-    let mut bed = Bed::new(0);
-    bed.add(1, Kind::default(), &stage_of::<Ports>(256));
-    bed.tell(1, SWITCH, grant(0));
-    bed.data(1, (unit(0), view(1), 1), FRESH, b"c--");
-    bed.said(1);
-    let lease = PortLease {
-        address: 0,
-        port: 1_024,
-        space: PortSpace::Udp,
-    };
-    let pool = PoolId(0);
+    let (mut bed, pool, lease) = leased();
     let known = |free, leased| Message::PortsKnown { pool, free, leased };
     // Its entry is not let out, so the port comes into doubt.
     bed.tell(1, SWITCH, Message::PortFreed { pool, lease });

@@ -38,8 +38,8 @@ impl Carried {
         self.owed.remove(&of);
     }
 
-    /// Who owes another one an answer for long, of those that `may_speak`. Time in which one
-    /// may not does not count.
+    /// A process that has not acknowledged a frame for too long, and the frame's sender. Time in which
+    /// `may_speak` is false of the two does not count.
     pub(super) fn late_answer(
         &mut self,
         now: u64,

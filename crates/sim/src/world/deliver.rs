@@ -673,10 +673,10 @@ impl World<'_> {
     }
 }
 
-/// What is looked at when a message was taken in.
+/// Check that follows a message which a process has taken in.
 enum AfterWord {
     Nothing,
-    /// What a runtime that says that it forgot has of the unit.
+    /// A runtime has said that it forgot this unit: it keeps no older copy.
     Forgotten(UnitId),
     /// Ports that a runtime may lease now.
     Ports,

@@ -62,8 +62,8 @@ impl World<'_> {
             unit.is_some_and(|unit| unit.is_live() && !unit.adrift && !unit.unopened)
         };
         let ports = self.checker.reference.ports();
-        let mut ports = ports.chain(self.checker.ports_to_come());
-        let mut ports = ports.by_ref().filter(|(unit, _)| lives(unit));
+        let ports = ports.chain(self.checker.ports_to_come());
+        let mut ports = ports.filter(|(unit, _)| lives(unit));
         let useful = || self.processes.iter().filter(|p| p.is_useful());
         let has_free = |process: &Process, (pool, lease): (PoolId, PortLease)| {
             let actors = process.actors();

@@ -330,7 +330,7 @@ pub(crate) struct Raised {
     pub(crate) key: Key,
     /// As they stand.
     pub(crate) hosts: Hosts,
-    /// What was taken in, by this switch and those before.
+    /// Number of input packets that this switch and those before it have taken.
     pub(crate) mark: Mark,
     /// A number that no other switch has, and that of the one before, which is dead.
     pub(crate) start: u32,

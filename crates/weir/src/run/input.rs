@@ -15,13 +15,11 @@ use weir_packet::{Frame, FramePool};
 use crate::exit::Failure;
 
 use super::ports::Ports;
+use super::signals::ONE_SIGNAL;
 use super::summary::More;
 use crate::mark::Mark;
 use crate::output::thousands;
 
-/// Time in which further signals are the first one's: some senders, GNU
-/// `timeout` for one, send to the process and to its group.
-const ONE_SIGNAL: Duration = Duration::from_millis(50);
 /// Time after which a run that has not noticed is ended all the same: it waits
 /// for a pipe that nobody writes to or reads from.
 const PATIENCE: Duration = Duration::from_secs(2);

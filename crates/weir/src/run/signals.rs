@@ -1,8 +1,14 @@
 //! Signals of a run.
 
+use std::time::Duration;
+
 use weir_io::live::{EndSignals, Hangups};
 
 use crate::exit::Failure;
+
+/// Time in which further signals are the first one's: some senders, GNU `timeout` for one, send to
+/// the process and to its group.
+pub(super) const ONE_SIGNAL: Duration = Duration::from_millis(50);
 
 /// Blocks the signals that end a run, and waits for them. To be called before
 /// threads are started: those inherit it, and would be killed otherwise.

@@ -1,10 +1,10 @@
-//! The start of a switch: what it is about, and which ids its runtimes have.
+//! The start of a switch: its phases, and the ids of its runtimes.
 
 use weir_protocol::RuntimeId;
 
 use super::super::link::Found;
 
-/// What the switch's thread is about.
+/// Phase of the switch's thread.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Phase {
     /// The first runtimes start: the run does not begin without one of them.

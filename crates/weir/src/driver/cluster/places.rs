@@ -23,7 +23,7 @@ pub(super) fn members(
     found: &Found,
     wakers: &Wakers,
 ) -> Result<Vec<Member>, ExecError> {
-    let most = settings.most_runtimes.max(settings.runtimes);
+    let most = settings.places();
     let mut wired: Vec<(SwitchEnds, Site)> = Vec::new();
     for place in 0..most {
         let id = first_id(found, place, most);

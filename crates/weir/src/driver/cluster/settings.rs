@@ -43,6 +43,11 @@ pub struct ClusterSettings {
 }
 
 impl ClusterSettings {
+    /// Places of runtimes.
+    pub(super) fn places(&self) -> u32 {
+        self.most_runtimes.max(self.runtimes)
+    }
+
     /// What switch and runtimes keep for repeats.
     pub(super) fn keeping(&self) -> Keeping {
         Keeping {

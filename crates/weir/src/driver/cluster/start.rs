@@ -56,7 +56,7 @@ impl Cluster {
 
     /// A cluster none of whose runtimes is started.
     fn place_all(stages: Arc<[Stage]>, settings: ClusterSettings) -> Result<Cluster, ExecError> {
-        let most = settings.most_runtimes.max(settings.runtimes);
+        let most = settings.places();
         let found = match &settings.remote {
             Some(remote) => remote.survivors(most as usize, &settings.replication.to_string())?,
             None => Found::default(),

@@ -81,7 +81,7 @@ struct Runtime {
     channel: Channel,
     switch: SocketAddr,
     network: u32,
-    /// What a switch must have in common with its own, to take it over.
+    /// See [`Hello::kind`]: another switch that takes it over is of the same kind.
     kind: String,
     /// Since when it has no switch, and how many units it has then.
     waits: Option<Instant>,
@@ -144,7 +144,7 @@ impl Agent {
     pub(crate) fn step(&mut self, mut said: impl FnMut(AgentEvent)) {
         self.wait();
         let mut room = vec![0; ROOM];
-        // Whoever sends a lot does not keep it from the rest.
+        // A flood of datagrams must not keep the agent from its runtimes.
         for _ in 0..AT_ONCE {
             let Ok((length, from)) = self.socket.recv_from(&mut room) else {
                 break;

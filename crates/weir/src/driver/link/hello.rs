@@ -89,7 +89,7 @@ pub(super) struct Listed {
     pub(super) id: u32,
     /// Process start of its switch.
     pub(super) switch: u64,
-    /// What a switch must have in common with that, to take it over.
+    /// See [`Hello::kind`].
     pub(super) kind: String,
     /// Its switch is gone, and it waits for another one.
     pub(super) waits: bool,
@@ -128,7 +128,8 @@ impl Hello {
         (runtime, ProcessStart(self.switch))
     }
 
-    /// What a switch must have in common with the one before, to take this runtime over.
+    /// Name, chains, places and replication of the run, as one word. A runtime is taken over by a
+    /// switch of the same kind alone.
     pub(super) fn kind(&self) -> String {
         kind(&self.run, self.chains, self.places, &self.replication)
     }

@@ -45,6 +45,8 @@ const END: u8 = 3;
 /// A message of the way of commands, either way: its kind follows.
 const COMMAND: u8 = 4;
 
+/// Longest message of the way of commands.
+const LONGEST_COMMAND: usize = 16 << 20;
 /// Times that the peer's host says that nobody is there, after which the peer is gone. Its socket is
 /// open for as long as it lives, and hosts say so once a second at most when they have said it
 /// a few times (Linux: `icmp_ratelimit`).

@@ -18,10 +18,8 @@ use super::super::process::{RelayWay, SaidDone};
 use super::super::runtime_done::RuntimeDone;
 use super::super::wiring::{Seat, ToRuntime, ToSwitch};
 use super::connect::{Agents, connect};
-use super::{COMMAND, EDGE, END, EVENTS, REFUSED, REPORT};
+use super::{COMMAND, EDGE, END, EVENTS, LONGEST_COMMAND, REFUSED, REPORT};
 
-/// Longest message of the way of commands.
-const LONGEST_COMMAND: usize = 16 << 20;
 /// Longest time in which a runtime that was told to finish ends.
 const PATIENCE: Duration = Duration::from_secs(20);
 

@@ -31,7 +31,7 @@ use super::super::supply::Supply;
 use super::super::wiring::{Seat, SwitchEnds, ToRuntime, ToSwitch, wire};
 use super::hello::{DEAD, Hello, Start, TAKEN, WAITS};
 use super::tie::Tie;
-use super::{COMMAND, EDGE, END, EVENTS, PATIENCE_TAKEN, REFUSED, REPORT};
+use super::{COMMAND, EDGE, END, EVENTS, LONGEST_COMMAND, PATIENCE_TAKEN, REFUSED, REPORT};
 
 /// Interval at which the switch is told that the runtime is there, until it answers.
 const AGAIN: Duration = Duration::from_millis(20);
@@ -42,8 +42,6 @@ const REPORT_INTERVAL: Duration = Duration::from_millis(100);
 /// Longest message of events, and of entries.
 const LONGEST_EVENTS: usize = 1 << 20;
 const LONGEST_ENTRIES: usize = 64 << 10;
-/// Longest message of the way of commands.
-const LONGEST_COMMAND: usize = 16 << 20;
 
 /// The frames of one runtime.
 fn pool(engine: RuntimeConfig) -> Result<FramePool, String> {

@@ -132,11 +132,8 @@ impl Asking<'_> {
 
     /// Says which states are left to end.
     fn tell_of_others(&self) {
-        for (agent, listed) in self.answers.iter().flat_map(|(agent, all)| {
-            let others = all.iter().filter(|listed| listed.kind != self.kind);
-            others.map(move |listed| (agent, listed))
-        }) {
-            if listed.waits && listed.units > 0 {
+        for (agent, listed) in each(&self.answers) {
+            if listed.kind != self.kind && listed.waits && listed.units > 0 {
                 say(format_args!(
                     "note: runtime {} on {agent} waits with {} units, and is left to end: it has \
                      another name, chain file, number of places or replication",
@@ -186,6 +183,14 @@ impl Asking<'_> {
     }
 }
 
+/// Each runtime that an agent has listed.
+fn each(
+    answers: &BTreeMap<SocketAddr, Vec<Listed>>,
+) -> impl Iterator<Item = (SocketAddr, &Listed)> {
+    let answers = answers.iter();
+    answers.flat_map(|(agent, all)| all.iter().map(move |listed| (*agent, listed)))
+}
+
 /// The generation of this switch, and who is taken over: of the runtimes of the newest switch of this
 /// kind, the last one at each place, if it waits. What an older one has left may be behind
 /// what ended since, and one that has a successor was given up by its own switch.
@@ -195,27 +200,21 @@ fn found(
     places: usize,
     agent_of: impl Fn(usize) -> Option<SocketAddr>,
 ) -> Result<Found, ExecError> {
-    let all = || answers.values().flatten();
-    let known = all().map(|listed| generation_of(listed.switch)).max();
+    let known = each(answers).map(|(_, listed)| generation_of(listed.switch));
+    let known = known.max();
     let next = known.unwrap_or(0).checked_add(1);
     let generation = next.ok_or_else(|| {
         ExecError("there have been 65,535 switches: end the agents once".to_owned())
     })?;
-    let ours = || all().filter(|listed| listed.kind == kind);
-    // A switch that could not start leaves runtimes that have nothing.
-    let counts = |listed: &&Listed| !listed.waits || listed.units > 0;
-    let is_any = ours().any(|listed| counts(&listed));
-    let newest = ours().filter(|listed| !is_any || counts(listed));
-    let newest = newest.map(|listed| (generation_of(listed.switch), listed.switch));
-    let newest = newest.max().map(|(_, switch)| switch);
+    let ours = || each(answers).filter(|(_, listed)| listed.kind == kind);
+    // A switch that could not start leaves runtimes that have nothing: any other one comes first.
+    let newest = ours().map(|(_, listed)| {
+        let counts = !listed.waits || listed.units > 0;
+        (counts, generation_of(listed.switch), listed.switch)
+    });
+    let newest = newest.max().map(|(_, _, switch)| switch);
     let mut last: BTreeMap<usize, (&Listed, SocketAddr)> = BTreeMap::new();
-    for (agent, listed) in answers.iter().flat_map(|(agent, all)| {
-        let all = all.iter().filter(|listed| listed.kind == kind);
-        all.map(move |listed| (*agent, listed))
-    }) {
-        if Some(listed.switch) != newest {
-            continue;
-        }
+    for (agent, listed) in ours().filter(|(_, listed)| Some(listed.switch) == newest) {
         let at = last.entry(place_of(RuntimeId(listed.id), places));
         let at = at.or_insert((listed, agent));
         if at.0.id < listed.id {
@@ -228,7 +227,10 @@ fn found(
         .filter(|(place, (listed, agent))| listed.waits && agent_of(*place) == Some(*agent));
     Ok(Found {
         generation,
-        highest: all().map(|listed| listed.id).max().unwrap_or(0),
+        highest: each(answers)
+            .map(|(_, listed)| listed.id)
+            .max()
+            .unwrap_or(0),
         survivors: survivors
             .map(|(_, (listed, _))| Survivor {
                 id: RuntimeId(listed.id),

@@ -14,7 +14,7 @@ use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use weir_ctl::events::{About, Events, What};
-use weir_ctl::hosts::Hosts;
+use weir_ctl::hosts::{HostState, Hosts};
 use weir_exec::{Forget, RestartPolicy, Restarts, started_aside};
 use weir_graph::{MOST_RUNTIMES, Override};
 use weir_io::live::{EndSignals, Hangups};
@@ -207,7 +207,7 @@ impl Watch {
             Some(Said::Ready(at)) => {
                 (agent.at, agent.since, agent.late_at) = (at, Some(now), None);
                 hosts.change(agent.place, |host| {
-                    (host.agent, host.state) = (Some(at), "ready");
+                    (host.agent, host.state) = (Some(at), HostState::READY);
                 });
                 let about = About::Host(name.clone());
                 self.happened.note(about, What::HostReady);
@@ -246,7 +246,7 @@ impl Watch {
         let pause = agent.restarts.failed(now, up).unwrap_or(SUCCESSOR.longest);
         agent.start_at = Some(now + pause);
         self.hosts.change(agent.place, |host| {
-            (host.process, host.state) = (0, "starting");
+            (host.process, host.state) = (0, HostState::STARTING);
             host.deaths += 1;
         });
         let about = About::Host(agent.name.clone());

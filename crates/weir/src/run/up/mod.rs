@@ -26,7 +26,6 @@ use super::signals;
 
 use agents::{Agents, Plan};
 pub(crate) use composed::{Composed, load};
-use words::{READY, STARTING};
 
 /// Runs a cluster until its inputs have ended.
 pub(crate) fn run(args: &Up, kinds: &[Kind]) -> Outcome {
@@ -94,8 +93,8 @@ fn states(composed: &Composed) -> Vec<HostState> {
             false => 0,
         },
         state: match host.name == *here {
-            true => READY,
-            false => STARTING,
+            true => HostState::READY,
+            false => HostState::STARTING,
         },
         deaths: 0,
         since: now,

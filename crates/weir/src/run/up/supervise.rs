@@ -24,16 +24,13 @@ use crate::service::Service;
 use crate::{seed, service};
 
 use super::super::ports::Ports;
-use super::super::signals::end_signals;
+use super::super::signals::{ONE_SIGNAL, end_signals};
 use super::agents::SUCCESSOR;
 use super::words::{BEGIN, Begin, HAPPENED, HOST, HappenedTold, HostTold, LONGEST};
 use crate::mark::Mark;
 
 /// Longest time until a switch hears how a host stands.
 const LOOK: Duration = Duration::from_millis(20);
-/// Time in which further signals are the first one's: some senders, GNU `timeout` for one, send to
-/// the process and to its group.
-const ONE_SIGNAL: Duration = Duration::from_millis(50);
 /// Longest time without a switch that the service manager is not told of: one takes over meanwhile.
 const UNTOLD: Duration = Duration::from_secs(30);
 
@@ -89,14 +86,14 @@ pub(super) fn run(plan: &Plan) -> Outcome {
         let started = Instant::now();
         let mut switch = watch.start(died.take()).map_err(failed)?;
         let status = watch.attend(&mut switch)?;
-        let exit = exit_of(status);
         // What keeps another one from starting may pass: a port that is not free yet, say.
-        if exit.is_some_and(|exit| exit == Exit::Done || switch.is_ready || !has_run) {
-            return Ok(exit.unwrap_or(Exit::Failed));
+        let ends = |exit: &Exit| *exit == Exit::Done || switch.is_ready || !has_run;
+        if let Some(exit) = exit_of(status).filter(ends) {
+            return Ok(exit);
         }
         has_run |= switch.is_ready;
         let cause = format!("the switch has ended {}", process_cause(&status));
-        if switch.told.is_some() {
+        if switch.told_to_end.is_some() {
             return Err(Failure::outside(cause));
         }
         if let Some(why) = &plan.no_other {
@@ -151,7 +148,7 @@ struct Switch {
     /// It runs.
     is_ready: bool,
     /// When it was told to end.
-    told: Option<Instant>,
+    told_to_end: Option<Instant>,
 }
 
 impl Watch<'_> {
@@ -173,7 +170,7 @@ impl Watch<'_> {
             child,
             channel: Channel::new(ours, LONGEST),
             is_ready: false,
-            told: None,
+            told_to_end: None,
         };
         self.told = self.plan.hosts.list();
         let start = seed::random() as u32;
@@ -235,12 +232,9 @@ impl Watch<'_> {
             if self.told.get(place) == Some(&host) {
                 continue;
             }
-            let before = host.clone();
-            let heard = switch.tell(HOST, &HostTold::of(place, host), &[]);
-            if let Some(told) = self.told.get_mut(place)
-                && heard
-            {
-                *told = before;
+            let heard = switch.tell(HOST, &HostTold::of(place, host.clone()), &[]);
+            if let (true, Some(told)) = (heard, self.told.get_mut(place)) {
+                *told = host;
             }
         }
         for event in self.plan.happened.after(self.noted, usize::MAX) {
@@ -308,12 +302,12 @@ impl Switch {
 
     /// Tells it to end; the second time it has to.
     fn end(&mut self) {
-        match self.told {
+        match self.told_to_end {
             None => self.signal(Signal::TERM),
             Some(at) if at.elapsed() < ONE_SIGNAL => return,
             Some(_) => self.signal(Signal::KILL),
         }
-        self.told = Some(Instant::now());
+        self.told_to_end = Some(Instant::now());
     }
 }
 

@@ -61,7 +61,7 @@ impl HostTold {
             name: host.name,
             agent: host.agent,
             process: host.process,
-            is_ready: host.state == READY,
+            is_ready: host.state == HostState::READY,
             deaths: host.deaths,
             age: host.since.elapsed(),
         }
@@ -73,8 +73,8 @@ impl HostTold {
             agent: self.agent,
             process: self.process,
             state: match self.is_ready {
-                true => READY,
-                false => STARTING,
+                true => HostState::READY,
+                false => HostState::STARTING,
             },
             deaths: self.deaths,
             since: Instant::now()
@@ -83,7 +83,3 @@ impl HostTold {
         }
     }
 }
-
-/// States of a host.
-pub(super) const READY: &str = "ready";
-pub(super) const STARTING: &str = "starting";
