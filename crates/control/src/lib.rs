@@ -1,7 +1,8 @@
-//! Decisions about a whole cluster: when to add runtimes, what to move, whom to
+//! Decisions about a whole cluster: which switch runs, when to add runtimes, what to move, whom to
 //! stop. Pure functions and state machines: load reports in, actions out.
 
 pub mod instances;
+pub mod lease;
 pub mod scaling;
 
 pub use instances::{Instances, InstancesError, InstancesSettings};
