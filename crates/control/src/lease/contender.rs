@@ -47,6 +47,8 @@ pub struct Contender {
     dead: Option<u32>,
     /// The generation in which it has asked in vain: voters are told that others may have the place.
     in_vain: Option<u16>,
+    /// The generation in which it asked last, and does not ask again.
+    tried: u16,
 }
 
 impl Contender {
@@ -66,6 +68,7 @@ impl Contender {
             attempts: 0,
             dead: None,
             in_vain: None,
+            tried: 0,
         }
     }
 
@@ -109,9 +112,10 @@ impl Contender {
         }
         self.next = now.plus(self.interval);
         if let Some(generation) = self.in_vain.take() {
-            return Some(self.ask(now, Want::Leave(generation)));
+            return Some(self.ask(now, Want::Withdraw(generation)));
         }
         let want = match self.stand {
+            Stand::Has(generation) if self.holds(now) => Want::Keep(generation),
             Stand::Asks(generation) | Stand::Has(generation) => Want::Place(generation),
             Stand::Waits | Stand::Lost => Want::Look,
         };
@@ -121,10 +125,11 @@ impl Contender {
     /// Gives the place up, or does not want it any more: the question that says so.
     pub fn leave(&mut self, now: Time) -> Option<Ask> {
         let stand = core::mem::replace(&mut self.stand, Stand::Lost);
-        let (Stand::Asks(generation) | Stand::Has(generation)) = stand else {
-            return None;
-        };
-        Some(self.ask(now, Want::Leave(generation)))
+        match stand {
+            Stand::Asks(generation) => Some(self.ask(now, Want::Withdraw(generation))),
+            Stand::Has(generation) => Some(self.ask(now, Want::Leave(generation))),
+            Stand::Waits | Stand::Lost => None,
+        }
     }
 
     /// A voter's answer, `voter` by its place. False where it is none to a question of this one's.
@@ -132,7 +137,7 @@ impl Contender {
         let Some(known) = self.voters.get_mut(voter) else {
             return false;
         };
-        if told.asked > now {
+        if told.start != self.start || told.asked > now {
             return false;
         }
         if known.told.is_none_or(|before| before.asked <= told.asked) {
@@ -141,7 +146,8 @@ impl Contender {
         let (Stand::Asks(generation) | Stand::Has(generation)) = self.stand else {
             return true;
         };
-        if told.granted && told.want == Want::Place(generation) {
+        let own = [Want::Place(generation), Want::Keep(generation)];
+        if told.granted && own.contains(&told.want) {
             known.granted = known.granted.max(Some(told.asked));
         }
         self.judge(now);
@@ -226,6 +232,7 @@ impl Contender {
             return;
         }
         let newest = told.map(|told| told.newest).max().unwrap_or(0);
+        let newest = newest.max(self.tried);
         // Generations have run out: nobody gets the place before the voters start anew.
         let Some(generation) = newest.checked_add(1) else {
             return;
@@ -234,6 +241,7 @@ impl Contender {
             its.granted = None;
         }
         self.stand = Stand::Asks(generation);
+        self.tried = generation;
         (self.since, self.next) = (now, now);
     }
 

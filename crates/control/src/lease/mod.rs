@@ -15,6 +15,16 @@
 //! A contender looks first, and asks for nothing while most voters say that a tenant lives: one
 //! that was cut off from that tenant disturbs nobody (the *pre-vote* of Raft, Ongaro 2014, section
 //! 9.6).
+//!
+//! # Generations
+//!
+//! A tenant's generation is newer than those of the tenants before it, as long as each majority has a
+//! voter that promised the place to the one before and has not started since, or was told of its
+//! generation ([`Voter::know`]). Where so many voters forget, generations may come again.
+//!
+//! A generation that was asked for in vain was never held. Its contender does not ask for it again, so
+//! that a late [`Want::Withdraw`] ends no promise that counts, and a voter forgets that promise: the
+//! tenant may have the voter, though its own generation is no newer.
 
 mod contender;
 #[cfg(test)]
@@ -46,10 +56,14 @@ pub struct Tenant {
 pub enum Want {
     /// To know who has the place.
     Look,
-    /// The place, or to keep it, in this generation.
+    /// The place, in this generation.
     Place(u16),
+    /// To keep the place, which it has when it asks.
+    Keep(u16),
     /// Nothing any more: another one may have it.
     Leave(u16),
+    /// Nothing in this generation, in which it has never had the place.
+    Withdraw(u16),
 }
 
 /// A contender's question to all voters.
@@ -72,6 +86,8 @@ pub struct Ask {
 pub struct Told {
     /// That of the question.
     pub asked: Time,
+    /// That of the question.
+    pub start: u32,
     /// That of the question.
     pub want: Want,
     /// The place is the contender's, from the question on.

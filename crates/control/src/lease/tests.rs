@@ -156,6 +156,7 @@ fn nonsense_is_refused() {
     let mut first = contender(7, 3);
     let told = Told {
         asked: Time(5_000),
+        start: 7,
         want: Want::Look,
         granted: true,
         by: None,
@@ -165,4 +166,64 @@ fn nonsense_is_refused() {
     assert!(!first.hear(Time(5_000), 3, told));
     assert!(first.hear(Time(5_000), 2, told));
     assert_eq!(first.until(), None);
+}
+
+#[test]
+fn a_generation_that_was_asked_for_in_vain_is_not_asked_for_again() {
+    let [mut voter] = voters();
+    let mut first = contender(7, 1);
+    let mut asked = Vec::new();
+    for now in (1_000..9_000).step_by(50).map(Time) {
+        let Some(ask) = first.poll(now) else {
+            continue;
+        };
+        match ask.want {
+            // A late withdrawal would end the promise of the same generation.
+            Want::Place(_) | Want::Withdraw(_) => asked.push(ask.want),
+            _ => assert!(first.hear(now, 0, voter.hear(now, &ask))),
+        }
+    }
+    asked.dedup();
+    let first_two = [Want::Place(1), Want::Withdraw(1), Want::Place(2)];
+    assert_eq!(asked.get(..3), Some(&first_two[..]));
+}
+
+#[test]
+fn an_answer_to_the_start_before_counts_for_none() {
+    let [mut voter] = voters();
+    let told = hear(&mut voter, 1_000, 7, Want::Place(1));
+    assert!(told.granted);
+    assert!(!contender(8, 1).hear(Time(1_500), 0, told));
+    assert!(contender(7, 1).hear(Time(1_500), 0, told));
+}
+
+#[test]
+fn a_voter_that_was_told_of_the_generation_promises_it_to_its_tenant_alone() {
+    let mut voters = voters::<3>();
+    let mut first = contender(7, 3);
+    step(&mut first, &mut voters, 1_000, 3_000);
+    voters[0] = Voter::new(Time(3_000));
+    voters[0].know(1);
+    let mut other = voters[0].clone();
+    assert!(!hear(&mut other, 4_100, 8, Want::Place(1)).granted);
+    step(&mut first, &mut voters, 3_000, 4_500);
+    let tenant = voters[0].tenant(Time(4_500));
+    assert_eq!(tenant.map(|tenant| tenant.start), Some(7));
+}
+
+#[test]
+fn who_asked_in_vain_leaves_the_voter_to_the_tenant() {
+    let mut voters = voters::<3>();
+    assert!(hear(&mut voters[2], 1_000, 8, Want::Place(1)).granted);
+    let mut first = contender(7, 3);
+    step(&mut first, &mut voters[..2], 1_000, 1_500);
+    assert_eq!(first.stand(), Stand::Has(1));
+    hear(&mut voters[2], 2_000, 8, Want::Withdraw(1));
+    step(&mut first, &mut voters, 1_500, 2_500);
+    let tenant = voters[2].tenant(Time(2_500));
+    assert_eq!(tenant.map(|tenant| tenant.start), Some(7));
+    // What ended by itself stays: another one has had the place.
+    hear(&mut voters[2], 2_500, 7, Want::Leave(1));
+    assert!(!hear(&mut voters[2], 2_500, 9, Want::Keep(1)).granted);
+    assert!(hear(&mut voters[2], 2_500, 9, Want::Place(2)).granted);
 }

@@ -2,8 +2,7 @@
 
 use weir_packet::Time;
 
-use super::Tenant;
-use super::{Ask, LONGEST, Told, Want};
+use super::{Ask, LONGEST, Tenant, Told, Want};
 
 /// Promises the place of a switch to one at a time.
 #[derive(Clone, Debug)]
@@ -11,7 +10,12 @@ pub struct Voter {
     born: Time,
     /// The last tenant, and when its lease ends.
     last: Option<(Tenant, Time)>,
-    newest: u16,
+    /// The one before it, whose lease had ended, and the newest generation promised then.
+    before: (Option<(Tenant, Time)>, u16),
+    /// The newest generation promised here.
+    promised: u16,
+    /// The newest generation that it was told of.
+    known: u16,
 }
 
 impl Voter {
@@ -20,13 +24,16 @@ impl Voter {
         Voter {
             born: now,
             last: None,
-            newest: 0,
+            before: (None, 0),
+            promised: 0,
+            known: 0,
         }
     }
 
-    /// There is a switch of this generation, or there was one: none gets the place that is not newer.
+    /// There is a switch of this generation, or there was one: none gets the place that is not newer,
+    /// but the one that has it.
     pub fn know(&mut self, generation: u16) {
-        self.newest = self.newest.max(generation);
+        self.known = self.known.max(generation);
     }
 
     /// Who has the place.
@@ -44,41 +51,55 @@ impl Voter {
         }
         let granted = match ask.want {
             Want::Look => false,
-            Want::Place(generation) => self.promise(now, generation, ask),
+            Want::Place(generation) | Want::Keep(generation) => self.promise(now, generation, ask),
             Want::Leave(generation) => {
-                let own = Tenant {
-                    generation,
-                    start: ask.start,
-                };
-                if let Some((_, until)) = self.last.as_mut().filter(|(last, _)| *last == own) {
+                if let Some((_, until)) = self.last_of(ask, generation) {
                     *until = now;
+                }
+                false
+            }
+            Want::Withdraw(generation) => {
+                if self.last_of(ask, generation).is_some() {
+                    (self.last, self.promised) = self.before;
                 }
                 false
             }
         };
         Told {
             asked: ask.asked,
+            start: ask.start,
             want: ask.want,
             granted,
             by: self.tenant(now),
-            newest: self.newest,
+            newest: self.promised.max(self.known),
         }
+    }
+
+    /// The last promise, if the one that asks has it.
+    fn last_of(&mut self, ask: &Ask, generation: u16) -> Option<&mut (Tenant, Time)> {
+        let start = ask.start;
+        let own = Tenant { generation, start };
+        self.last.as_mut().filter(|(last, _)| *last == own)
     }
 
     fn promise(&mut self, now: Time, generation: u16, ask: &Ask) -> bool {
         let length = ask.length.min(LONGEST);
-        let own = Tenant {
-            generation,
-            start: ask.start,
-        };
         // Whose lease ran out may have it again, as long as nobody else has had it.
-        let renews = self.last.is_some_and(|(last, _)| last == own);
-        let is_free = self.tenant(now).is_none() && now.since(self.born) >= length;
-        let may = renews || (is_free && generation > self.newest);
-        if may {
-            self.last = Some((own, now.plus(length)));
-            self.know(generation);
+        if let Some((_, until)) = self.last_of(ask, generation) {
+            *until = now.plus(length);
+            return true;
         }
-        may
+        let is_free = self.tenant(now).is_none() && now.since(self.born) >= length;
+        // Nobody but the tenant has had the place in the generation in which it has it.
+        let keeps = matches!(ask.want, Want::Keep(_)) && generation == self.known;
+        let is_newer = generation > self.promised && (generation > self.known || keeps);
+        if !is_free || !is_newer {
+            return false;
+        }
+        let start = ask.start;
+        self.before = (self.last, self.promised);
+        self.last = Some((Tenant { generation, start }, now.plus(length)));
+        self.promised = generation;
+        true
     }
 }
