@@ -13,6 +13,7 @@ pub mod central;
 pub mod chain;
 mod check;
 pub mod fault;
+pub mod lease;
 pub mod minimise;
 pub mod plan;
 pub mod plants;
