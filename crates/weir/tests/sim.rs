@@ -59,6 +59,26 @@ fn planted_bugs_are_found() {
 }
 
 #[test]
+fn leases_hold_and_bugs_planted_in_them_are_found() {
+    let (held, report) = json(&["--lease", "--seeds", "50", "--jobs", "2"]);
+    assert!(held, "{report:#}");
+    assert_eq!(report["seeds"], 50);
+    assert!(report["tenants"].as_u64() > Some(50), "{report:#}");
+    let (found, rows) = json(&["--lease", "--plants"]);
+    assert!(found, "{rows:#}");
+    let output = sim(&["--lease", "--seed", "7", "--plant", "length-ignored"]);
+    let text = String::from_utf8_lossy(&output.stdout);
+    assert_eq!(output.status.code(), Some(1), "{text}");
+    for part in [
+        "seed 7: promise at",
+        "repeat: weir sim --lease --seed 7 --plant length-ignored",
+    ] {
+        assert!(text.contains(part), "{part}: {text}");
+    }
+    assert_eq!(sim(&["--lease", "--mode", "ring"]).status.code(), Some(2));
+}
+
+#[test]
 fn a_failing_seed_says_how_to_repeat_it_and_what_happened() {
     let plant = ["--plant", "no-order-at-gate", "--faults", "loss,reorder"];
     let sizes = ["--packets", "300", "--flows", "20", "--moves", "10"];

@@ -14,7 +14,8 @@ Examples:
   weir sim --seeds 100
   weir sim --seed 42 --faults crash,loss --replication each-burst --trace
   weir sim --seeds 2000 --coverage --jobs 2 --output json
-  weir sim --plants")]
+  weir sim --plants
+  weir sim --lease --seeds 10000")]
 pub(crate) struct Sim {
     /// The first seed
     #[arg(long, default_value_t = 1)]
@@ -79,6 +80,13 @@ pub(crate) struct Sim {
     /// Plants a bug (docs/simulator.md), to see it found
     #[arg(long, value_name = "NAME")]
     pub(crate) plant: Option<String>,
+    /// Leases of the place of a switch, instead of a cluster (docs/simulator.md)
+    #[arg(long, conflicts_with_all = [
+        "faults", "every_fault", "mode", "replication", "runtimes", "hosts", "loggers", "heartbeats",
+        "flows", "packets", "moves", "chain", "input", "plain_links", "coverage", "trace",
+        "no_minimise",
+    ])]
+    pub(crate) lease: bool,
     /// Looks for each planted bug in up to 10,000 seeds
     #[arg(long, conflicts_with_all = ["plant", "trace", "coverage"])]
     pub(crate) plants: bool,

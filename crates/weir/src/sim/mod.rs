@@ -1,11 +1,11 @@
 //! `weir sim`: seeds of the simulator, on several threads.
 
+mod lease;
 mod plants;
 mod report;
+mod threads;
 
-use std::sync::Mutex;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use weir_io::port::{PortSpec, Received};
 use weir_packet::{FramePool, MemoryLayout, PacketMemory, Side};
@@ -22,9 +22,13 @@ use crate::args::Sim;
 use crate::exit::{Exit, Failure, Outcome};
 
 use report::Report;
+use threads::seeds;
 
 pub(crate) fn sim(args: &Sim) -> Outcome {
     quiet_panics();
+    if args.lease {
+        return lease::lease(args);
+    }
     if args.plants {
         return plants::find_all(args);
     }
@@ -35,7 +39,8 @@ pub(crate) fn sim(args: &Sim) -> Outcome {
         return trace(args, &settings, recorded);
     }
     let start = Instant::now();
-    let sum = seeds(args, &settings, recorded)?;
+    let add = |sum: &mut Campaign, seed| sum.add_seed(seed, &settings, recorded);
+    let sum = seeds(args, add, Campaign::merge)?;
     let report = Report::new(args, &settings, &sum, start.elapsed());
     report.print(args, &settings, recorded)
 }
@@ -133,81 +138,6 @@ fn read(port: &str) -> Result<Vec<Recorded>, Failure> {
             return Ok(recorded);
         }
     }
-}
-
-/// Runs the seeds on as many threads as were asked for.
-fn seeds(
-    args: &Sim,
-    settings: &Settings,
-    recorded: Option<&[Recorded]>,
-) -> Result<Campaign, Failure> {
-    let next = AtomicU64::new(0);
-    let failures = AtomicU64::new(0);
-    let stop = AtomicBool::new(false);
-    let sum: Mutex<Result<Campaign, String>> = Mutex::new(Ok(Campaign::default()));
-    let done = AtomicU64::new(0);
-    let start = Instant::now();
-    let over = || args.most.is_some_and(|most| start.elapsed() >= most);
-    std::thread::scope(|scope| {
-        for _ in 0..args.jobs {
-            scope.spawn(|| {
-                let mut mine = Campaign::default();
-                let mut error = None;
-                while !stop.load(Ordering::Relaxed) && !over() {
-                    let number = next.fetch_add(1, Ordering::Relaxed);
-                    if number >= args.seeds {
-                        break;
-                    }
-                    match mine.add_seed(args.seed.wrapping_add(number), settings, recorded) {
-                        Ok(true) => {}
-                        Ok(false) => {
-                            let failed = failures.fetch_add(1, Ordering::Relaxed) + 1;
-                            if failed >= args.most_failures {
-                                stop.store(true, Ordering::Relaxed);
-                            }
-                        }
-                        Err(text) => {
-                            error = Some(text);
-                            stop.store(true, Ordering::Relaxed);
-                        }
-                    }
-                    done.fetch_add(1, Ordering::Relaxed);
-                }
-                if let Ok(mut sum) = sum.lock() {
-                    match (error, sum.as_mut()) {
-                        (Some(text), _) => *sum = Err(text),
-                        (None, Ok(sum)) => sum.merge(mine),
-                        (None, Err(_)) => {}
-                    }
-                }
-                done.fetch_add(args.seeds, Ordering::Relaxed);
-            });
-        }
-        if !args.quiet && args.seeds > 1 {
-            progress(args, &done);
-        }
-    });
-    match sum.into_inner() {
-        Ok(Ok(sum)) => Ok(sum),
-        Ok(Err(text)) => Err(Failure::outside(text)),
-        Err(_) => Err(Failure::outside("a thread of the simulator died")),
-    }
-}
-
-fn progress(args: &Sim, done: &AtomicU64) {
-    let bar = indicatif::ProgressBar::new(args.seeds);
-    if let Ok(style) = indicatif::ProgressStyle::with_template("{bar:40} {pos}/{len} seeds {eta}") {
-        bar.set_style(style);
-    }
-    loop {
-        let now = done.load(Ordering::Relaxed);
-        if now >= args.seeds {
-            break;
-        }
-        bar.set_position(now);
-        std::thread::sleep(Duration::from_millis(100));
-    }
-    bar.finish_and_clear();
 }
 
 /// Prints what happens in a seed.

@@ -12,7 +12,7 @@ use crate::exit::{Exit, Failure, Outcome};
 use crate::output;
 
 /// Time for which a planted bug is looked for, at most.
-const LONGEST: Duration = Duration::from_secs(400);
+pub(super) const LONGEST: Duration = Duration::from_secs(400);
 
 pub(crate) fn find_all(args: &Sim) -> Outcome {
     let mut rows = Vec::new();
