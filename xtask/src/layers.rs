@@ -166,6 +166,7 @@ pub(crate) const LAYERS: [Layer; 17] = [
             "weir-runtime",
             "weir-graph",
             "weir-protocol",
+            "weir-control",
             "weir-sim",
             "weir-io",
             "weir-exec",

@@ -696,6 +696,12 @@ pub struct Host {
     /// How long `state` has been so.
     #[prost(uint64, tag = "6")]
     pub since_ns: u64,
+    /// Its switch, where several hosts have one: `runs` or `stands by`; empty where it has none.
+    #[prost(string, tag = "7")]
+    pub switch: ::prost::alloc::string::String,
+    /// Number of that switch's process; 0 where there is none now.
+    #[prost(uint32, tag = "8")]
+    pub switch_process: u32,
 }
 /// The switch of a chain: it numbers packets, and says which runtime owns a unit (a flow, or
 /// the flows of one scope key).

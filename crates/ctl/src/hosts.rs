@@ -20,6 +20,27 @@ pub struct HostState {
     pub deaths: u64,
     /// Start of the state.
     pub since: Instant,
+    /// The switch on it, where several hosts have one.
+    pub switch: Option<SwitchState>,
+}
+
+/// A switch of several.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct SwitchState {
+    /// Number of its process; 0 where there is none now.
+    pub process: u32,
+    /// It is the one that runs; the others stand by.
+    pub runs: bool,
+}
+
+impl SwitchState {
+    /// What it does, for people.
+    pub fn word(self) -> &'static str {
+        match self.runs {
+            true => "runs",
+            false => "stands by",
+        }
+    }
 }
 
 impl HostState {

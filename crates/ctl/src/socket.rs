@@ -78,6 +78,8 @@ impl std::error::Error for SocketError {}
 #[derive(Debug)]
 pub struct Socket {
     path: PathBuf,
+    /// Device and number of its file.
+    file: Option<(u64, u64)>,
     listener: Option<OwnedFd>,
 }
 
@@ -136,14 +138,15 @@ fn name_of(path: &Path) -> String {
 }
 
 impl Socket {
-    /// At this path, whose folder must be there.
-    pub fn at(path: &Path) -> Result<Socket, SocketError> {
+    /// At this path, whose folder must be there. `replaces`: also where an instance listens, which
+    /// has lost its place to this one.
+    pub fn at(path: &Path, replaces: bool) -> Result<Socket, SocketError> {
         let folder = match path.parent() {
             Some(folder) if !folder.as_os_str().is_empty() => folder,
             _ => Path::new("."),
         };
         let _lock = lock(folder)?;
-        Socket::take(path)?.ok_or_else(|| {
+        Socket::take(path, replaces)?.ok_or_else(|| {
             SocketError::path(format!(
                 "an instance of weir already listens on {}: stop it",
                 path.display()
@@ -151,8 +154,8 @@ impl Socket {
         })
     }
 
-    /// That of the instance of this name.
-    pub fn named(name: &str) -> Result<Socket, SocketError> {
+    /// That of the instance of this name; `replaces` as for [`Socket::at`].
+    pub fn named(name: &str, replaces: bool) -> Result<Socket, SocketError> {
         if !is_name(name) {
             return Err(format!(
                 "an instance can't be called `{}`: names have letters, digits, `-`, `_` and `.`, \
@@ -163,7 +166,7 @@ impl Socket {
         }
         let folder = made_folder()?;
         let _lock = lock(&folder)?;
-        Socket::take(&folder.join(format!("{name}.sock")))?.ok_or_else(|| SocketError {
+        Socket::take(&folder.join(format!("{name}.sock")), replaces)?.ok_or_else(|| SocketError {
             why: format!("an instance of weir is already called {name}: stop it"),
             remedy: Some(Remedy::Name),
         })
@@ -182,7 +185,7 @@ impl Socket {
                 1 => format!("{stem}.sock"),
                 _ => format!("{stem}-{number}.sock"),
             };
-            if let Some(socket) = Socket::take(&folder.join(name))? {
+            if let Some(socket) = Socket::take(&folder.join(name), false)? {
                 return Ok(socket);
             }
         }
@@ -194,7 +197,7 @@ impl Socket {
 
     /// Listens here; `None` where an instance does. The socket of a dead one is
     /// replaced.
-    fn take(path: &Path) -> Result<Option<Socket>, SocketError> {
+    fn take(path: &Path, replaces: bool) -> Result<Option<Socket>, SocketError> {
         let shown = path.display();
         match fs::symlink_metadata(path) {
             Ok(there) if !std::os::unix::fs::FileTypeExt::is_socket(&there.file_type()) => {
@@ -202,7 +205,7 @@ impl Socket {
                     "{shown} is there and no socket: remove it"
                 )));
             }
-            Ok(_) if is_alive(path) => return Ok(None),
+            Ok(_) if !replaces && is_alive(path) => return Ok(None),
             Ok(_) => fs::remove_file(path)
                 .map_err(|error| format!("can't replace the dead socket {shown}: {error}"))?,
             Err(_) => {}
@@ -216,6 +219,7 @@ impl Socket {
         rustix::net::bind(&socket, &address).map_err(|error| failed("make", error))?;
         let mut bound = Socket {
             path: path.to_owned(),
+            file: file_at(path),
             listener: None,
         };
         // Nobody can connect before it listens.
@@ -244,9 +248,17 @@ impl Socket {
 
 impl Drop for Socket {
     fn drop(&mut self) {
-        // Somebody may have taken it away; then there is nothing to do.
-        let _ = fs::remove_file(&self.path);
+        // Somebody may have taken it away, or have the path now; then there is nothing to do.
+        if self.file.is_some() && self.file == file_at(&self.path) {
+            let _ = fs::remove_file(&self.path);
+        }
     }
+}
+
+/// Device and number of the file at a path.
+fn file_at(path: &Path) -> Option<(u64, u64)> {
+    let there = fs::symlink_metadata(path).ok()?;
+    Some((there.dev(), there.ino()))
 }
 
 fn is_name(name: &str) -> bool {

@@ -8,7 +8,7 @@
 
 use std::net::IpAddr;
 
-use weir_packet::{FramePool, MacAddr, Time};
+use weir_packet::{FramePool, MacAddr, Prefix, Time};
 
 use crate::claims::Conflict;
 use crate::{Router, bits};
@@ -32,6 +32,16 @@ impl Router {
         }
     }
 
+    /// Begins in the place of another router, which is gone, with its addresses: neighbours have
+    /// its hardware address, and send nothing here before they are told. So this one asks for
+    /// nothing, and announces all addresses with the next [`Router::tick`], those of prefixes of
+    /// functions too; once more a tenth of a second later, and once more after that: each may be
+    /// lost.
+    pub fn take_over(&mut self, now: Time) {
+        self.claims.take_over(now);
+        self.took_over = true;
+    }
+
     /// Tells the links where its addresses are, so that neighbours of an earlier
     /// life learn the hardware address of this one.
     pub(crate) fn announce(&mut self, now: Time, pool: &mut FramePool) {
@@ -52,16 +62,16 @@ impl Router {
     }
 
     /// The addresses that a port's link is told of: the port's, and single ones
-    /// of functions.
+    /// of functions; all of these in the place of another router.
     fn shown(&self, at: usize) -> Vec<IpAddr> {
         let Some(port) = self.ports.get(at).filter(|port| port.wire) else {
             return Vec::new();
         };
         let owned = self.owned.iter().filter(|owned| {
             let single = owned.addresses.length() == bits(owned.addresses.address());
-            single && owned.side.is_none_or(|side| side == port.side)
+            (single || self.took_over) && owned.side.is_none_or(|side| side == port.side)
         });
-        let owned = owned.map(|owned| owned.addresses.address());
+        let owned = owned.flat_map(|owned| each(owned.addresses));
         port.addresses().chain(owned).take(ANNOUNCED).collect()
     }
 
@@ -109,4 +119,21 @@ impl Router {
     pub fn conflicts(&self) -> &[Conflict] {
         self.claims.conflicts()
     }
+}
+
+/// The addresses of a prefix, from the lowest on.
+fn each(prefix: Prefix) -> impl Iterator<Item = IpAddr> {
+    let bits = bits(prefix.address()) - prefix.length();
+    let last = 1u128
+        .checked_shl(u32::from(bits))
+        .map_or(u128::MAX, |count| count - 1);
+    (0..=last).map_while(move |step| {
+        Some(match prefix.address() {
+            IpAddr::V4(first) => {
+                let step = u32::try_from(step).ok()?;
+                IpAddr::V4(first.to_bits().checked_add(step)?.into())
+            }
+            IpAddr::V6(first) => IpAddr::V6(first.to_bits().checked_add(step)?.into()),
+        })
+    })
 }

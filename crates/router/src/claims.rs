@@ -67,6 +67,12 @@ impl Claims {
         self.due = now.plus(WAIT);
     }
 
+    /// Begins the announcements of a router in another one's place: the first is due at once.
+    pub(crate) fn take_over(&mut self, now: Time) {
+        self.left = TIMES + 1;
+        self.due = now;
+    }
+
     /// True where an announcement is due; the next one is due later.
     pub(crate) fn take_due(&mut self, now: Time) -> bool {
         if now < self.due {
@@ -75,6 +81,7 @@ impl Claims {
         self.left = self.left.saturating_sub(1);
         self.due = match self.left {
             0 => Time(u64::MAX),
+            TIMES => now.plus(WAIT),
             _ => now.plus(BETWEEN),
         };
         true

@@ -76,6 +76,8 @@ pub struct Router {
     routes: Routes,
     neighbours: Neighbours,
     owned: Vec<Owned>,
+    /// It has another one's place ([`Router::take_over`]).
+    took_over: bool,
     limit: Limit,
     identifications: Identifications,
     counts: RouterCounts,
@@ -121,6 +123,7 @@ impl Router {
             routes,
             neighbours,
             owned: config.owned.clone(),
+            took_over: false,
             limit: Limit::new(config.limits.errors),
             identifications: Identifications::new(config.seed),
             counts: RouterCounts::default(),

@@ -2,7 +2,7 @@
 
 use std::io::Write as _;
 
-use crate::driver::STOOD_STILL;
+use crate::driver::{GAVE_WAY, HANDED_OVER, STOOD_STILL};
 
 /// How the program exits. `weir --help` lists them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -88,8 +88,15 @@ impl Failure {
     /// Something outside failed.
     pub(crate) fn outside(message: impl Into<String>) -> Failure {
         let message = message.into();
+        if message.starts_with(HANDED_OVER) {
+            // It was told to end, and has.
+            return Failure {
+                exit: Exit::Done,
+                message,
+            };
+        }
         Failure {
-            exit: match message.starts_with(STOOD_STILL) {
+            exit: match message.starts_with(STOOD_STILL) || message.starts_with(GAVE_WAY) {
                 true => Exit::Again,
                 false => Exit::Failed,
             },

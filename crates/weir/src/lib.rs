@@ -32,6 +32,7 @@ mod ask;
 mod chains;
 mod check;
 mod counters;
+mod dead;
 mod doctor;
 pub mod driver;
 mod exit;

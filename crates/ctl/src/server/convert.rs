@@ -13,7 +13,7 @@ use crate::command::{FlowSeen, LayerReport, RuntimePlaceCounts, Site, StatesSeen
 use crate::counters::Carries as _;
 use crate::drops::DriverDrop;
 use crate::events::{About, Event};
-use crate::hosts::HostState;
+use crate::hosts::{HostState, SwitchState};
 
 use super::asked::{Asked, Counts};
 use super::reasons;
@@ -157,6 +157,8 @@ pub(super) fn hosts(asked: &Asked, counts: &Counts) -> Vec<v1::Host> {
         state: host.state.to_owned(),
         deaths: host.deaths,
         since_ns: host.since.elapsed().as_nanos() as u64,
+        switch: host.switch.map_or("", SwitchState::word).to_owned(),
+        switch_process: host.switch.map_or(0, |switch| switch.process),
         name: host.name,
     };
     known.into_iter().map(host).collect()

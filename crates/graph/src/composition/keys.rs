@@ -32,6 +32,7 @@ pub(crate) struct Draft {
     pub(super) set: Vec<(String, Span)>,
     pub(super) hosts: Vec<(DraftHost, Span)>,
     pub(super) switch: Option<Node>,
+    pub(super) standby: Vec<(String, Span)>,
     pub(super) ports: DraftPorts,
     pub(super) replication: Option<(String, Span)>,
     pub(super) dispatch: Option<&'static str>,
@@ -104,6 +105,12 @@ fn parts(keys: Keys<Draft>) -> Keys<Draft> {
 /// The keys that may be there.
 fn settings(keys: Keys<Draft>) -> Keys<Draft> {
     keys.key(
+        "standby",
+        "Hosts with a switch that stands by, and takes over where the one that runs is gone.",
+        OneOrMore("names of hosts", text("the name of a host")),
+        |draft, hosts| draft.standby = hosts,
+    )
+    .key(
         "replication",
         "When a second runtime has a flow's state, as `weir run --replication` takes it.",
         Placed(Own(replication, replication_schema)),

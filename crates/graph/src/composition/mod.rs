@@ -71,6 +71,8 @@ pub struct Composition {
     pub hosts: Vec<ComposedHost>,
     /// Name of the host that has the switch and the ports: one of `hosts`.
     pub switch: String,
+    /// Names of hosts with a switch that stands by.
+    pub standby: Vec<String>,
     /// Ports that packets come in by, as `weir run --in` takes them.
     #[serde(rename = "in")]
     pub inputs: Vec<Placed<String>>,
@@ -135,6 +137,8 @@ impl fmt::Display for Composition {
             write!(f, "\n  host {name}: {runtimes} runtimes")?;
             if *name == self.switch {
                 write!(f, ", the switch and the ports")?;
+            } else if self.standby.contains(name) {
+                write!(f, ", a switch that stands by")?;
             }
         }
         if let Some(most) = self.most_runtimes {
@@ -201,6 +205,7 @@ fn composition(root: &Node, report: &mut Report<'_>) -> Option<Composition> {
         .as_ref()
         .and_then(|node| host_of(node, &hosts, report));
     runtimes(&draft, &hosts, report);
+    standby(&draft, &hosts, switch.as_deref(), report);
     let set = draft.set.iter().filter_map(|(text, span)| {
         let read = text.parse::<Override>();
         read::parsed(*span, read, report)
@@ -219,6 +224,7 @@ fn composition(root: &Node, report: &mut Report<'_>) -> Option<Composition> {
         set,
         hosts,
         switch: switch?,
+        standby: draft.standby.into_iter().map(|(name, _)| name).collect(),
         inputs: all(inputs),
         outputs: all(outputs),
         replication: draft.replication.map(place),
@@ -228,6 +234,31 @@ fn composition(root: &Node, report: &mut Report<'_>) -> Option<Composition> {
         file: String::new(),
         text: String::new(),
     })
+}
+
+/// Hosts of which most say which switch runs: two are a majority when one is gone.
+const FEWEST_HOSTS: usize = 3;
+
+/// The hosts of switches that stand by are others than that of the switch, each once.
+fn standby(draft: &Draft, hosts: &[ComposedHost], switch: Option<&str>, report: &mut Report<'_>) {
+    for (at, (name, span)) in draft.standby.iter().enumerate() {
+        if !hosts.iter().any(|host| host.name == *name) {
+            report.error(*span, format!("there is no host `{name}`"));
+        } else if switch == Some(name) {
+            report.error(*span, format!("`{name}` has the switch itself"));
+        } else if draft.standby[..at].iter().any(|(before, _)| before == name) {
+            report.error(*span, format!("`{name}` stands by already"));
+        }
+    }
+    if let Some((_, span)) = draft.standby.first()
+        && hosts.len() < FEWEST_HOSTS
+    {
+        report.error_help(
+            *span,
+            format!("most hosts say which switch runs, so there must be {FEWEST_HOSTS} at least"),
+            "add a host: `- {name: witness}` needs no runtimes",
+        );
+    }
 }
 
 /// The hosts, each name once.

@@ -41,6 +41,8 @@ const KIND_WELCOME: u8 = 3;
 const KIND_GONE: u8 = 4;
 const KIND_WHO: u8 = 5;
 const KIND_HERE: u8 = 6;
+const KIND_ASK: u8 = 7;
+const KIND_TOLD: u8 = 8;
 
 /// Numbers that each beat tells of its sender.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -67,6 +69,10 @@ pub enum Control<'a> {
     Who(&'a [u8]),
     /// Agent to switch: these.
     Here(&'a [u8]),
+    /// Switch to agent: may it be the switch of its run, for a while?
+    Ask(&'a [u8]),
+    /// Agent to switch: whether it may, and which one is.
+    Told(&'a [u8]),
 }
 
 /// The head of a control frame.
@@ -122,6 +128,8 @@ pub(super) fn write(key: &Key, head: Head, control: Control<'_>, out: &mut Vec<u
         Control::Gone(body) => (KIND_GONE, body),
         Control::Who(body) => (KIND_WHO, body),
         Control::Here(body) => (KIND_HERE, body),
+        Control::Ask(body) => (KIND_ASK, body),
+        Control::Told(body) => (KIND_TOLD, body),
     };
     out.extend(MAGIC.to_be_bytes());
     out.extend([VERSION, kind, 0, 0, 0, 0]);
@@ -172,6 +180,8 @@ pub fn read<'a>(key: &Key, frame: &'a [u8]) -> Result<(Head, Control<'a>), LinkR
         KIND_GONE => Control::Gone(body),
         KIND_WHO => Control::Who(body),
         KIND_HERE => Control::Here(body),
+        KIND_ASK => Control::Ask(body),
+        KIND_TOLD => Control::Told(body),
         _ => return Err(LinkReject::Malformed),
     };
     let head = Head {

@@ -72,6 +72,35 @@ fn it_announces_its_addresses_twice_rfc5227_2_3_rfc4861_7_2_6() {
 }
 
 #[test]
+fn in_the_place_of_another_it_announces_at_once_and_pools_too() {
+    let mut config = config();
+    let pool = "198.51.100.64/30".parse().unwrap();
+    config.owned.push(Owned {
+        addresses: pool,
+        side: Some(Side::Outside),
+    });
+    let mut rig = Rig::of(config);
+    rig.router.take_over(START);
+    assert!(rig.out(LAN).is_empty() && rig.out(WAN).is_empty());
+    for time in [0, TENTH, TENTH + 2 * SECOND].map(|later| START.plus(later)) {
+        assert_eq!(rig.router.next_tick(), time);
+        rig.tick(time);
+        let (lan, wan) = (rig.out(LAN), rig.out(WAN));
+        assert!(lan.contains(&request(LAN_MAC, "10.0.0.1", "10.0.0.1")));
+        for last in 64..68 {
+            let address = format!("198.51.100.{last}");
+            assert!(
+                wan.contains(&request(WAN_MAC, &address, &address)),
+                "{address}"
+            );
+        }
+        assert!(!wan.contains(&request(WAN_MAC, "198.51.100.68", "198.51.100.68")));
+        assert!(targets(&lan, 136).len() >= 3);
+    }
+    assert_eq!(rig.router.next_tick(), Time(u64::MAX));
+}
+
+#[test]
 fn an_address_that_somebody_has_is_not_announced_and_told_of() {
     let mut rig = Rig::new();
     begun(&mut rig);

@@ -19,6 +19,7 @@ use weir_graph::{Override, Threads};
 use weir_protocol::Key;
 use weir_protocol::settings::{Dispatch, Replication};
 
+use crate::dead::Dead;
 use crate::driver::Pace;
 use crate::driver::live::Speed;
 use crate::mark::Mark;
@@ -270,9 +271,21 @@ pub(crate) struct Run {
     /// make a runtime suspect
     #[arg(long, value_name = "MS", default_value_t = 20, requires = "hosts", value_parser = clap::value_parser!(u64).range(1..=10_000))]
     pub(crate) heartbeat: u64,
+    /// Several hosts have a switch of this name, each with this: one runs, as most agents say, and
+    /// the others stand by and take over where it is gone. `--hosts` names agents on three hosts
+    /// or more
+    #[arg(long, requires = "hosts")]
+    pub(crate) standby: bool,
+    /// With `--standby`: more agents that are asked which switch runs, as ADDRESS:PORT. They have no
+    /// runtimes of this run
+    #[arg(long, value_name = "LIST", value_delimiter = ',', requires = "standby")]
+    pub(crate) witnesses: Vec<std::net::SocketAddr>,
     /// Hosts that `weir up` has started for this run, and their key
     #[arg(skip)]
     pub(crate) raised: Option<Raised>,
+    /// The place of the switch, as `--standby` has got it
+    #[arg(skip)]
+    pub(crate) lease: Option<crate::driver::Lease>,
     /// Events of its runtimes and hosts
     #[arg(skip)]
     pub(crate) happened: weir_ctl::events::Events,
@@ -335,6 +348,8 @@ pub(crate) struct Raised {
     /// A number that no other switch has, and that of the one before, which is dead.
     pub(crate) start: u32,
     pub(crate) before: Option<u32>,
+    /// The same of one that dies while this one stands by.
+    pub(crate) dead: Dead,
 }
 
 /// A host for runtimes.

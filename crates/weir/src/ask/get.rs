@@ -145,8 +145,14 @@ fn hosts(seen: &Seen) -> (Value, Table) {
     let mut table = vec![row([
         "HOST", "AGENT", "PROCESS", "STATE", "RUNTIMES", "UNITS", "REPLICAS", "DIED", "SINCE",
     ])];
+    // Where one host alone has a switch there is nothing to tell.
+    let several = seen.hosts.iter().any(|host| !host.switch.is_empty());
+    if several {
+        table[0].extend(["SWITCH", "PROCESS"].map(str::to_owned));
+    }
     let mut all = Vec::new();
     for host in &seen.hosts {
+        let switch = Some(&host.switch).filter(|switch| !switch.is_empty());
         let here = || (seen.stats.runtimes.iter()).filter(|place| place.host == host.name);
         let ready = here().filter(|place| place.state == "ready").count() as u64;
         let units: u64 = here().map(|place| place.owns).sum();
@@ -163,8 +169,10 @@ fn hosts(seen: &Seen) -> (Value, Table) {
             "replicas": replicas,
             "died": host.deaths,
             "since_s": host.since_ns as f64 / 1e9,
+            "switch": switch,
+            "switch_process": known(host.switch_process),
         }));
-        table.push(vec![
+        let mut cells = vec![
             host.name.clone(),
             agent.map_or("-", String::as_str).to_owned(),
             process(host.process),
@@ -174,7 +182,12 @@ fn hosts(seen: &Seen) -> (Value, Table) {
             thousands(replicas),
             thousands(host.deaths),
             age(host.since_ns),
-        ]);
+        ];
+        if several {
+            cells.push(switch.map_or("-", String::as_str).to_owned());
+            cells.push(process(host.switch_process));
+        }
+        table.push(cells);
     }
     (all.into(), table)
 }

@@ -45,6 +45,15 @@ pub trait Executor {
     /// Packets from the ports for a chain.
     fn take(&mut self, chain: usize, frames: &mut Vec<Frame>);
 
+    /// Whether the run may go on at this moment: looked at before packets are taken in and answered.
+    ///
+    /// # Errors
+    ///
+    /// It may not, and ends.
+    fn may_go_on(&self) -> Result<(), ExecError> {
+        Ok(())
+    }
+
     /// Does what there is to do. Packets that leave come to the end of `out`,
     /// lines of events to that of `events`. Neither wakes threads nor waits: that
     /// is its worker's, by [`Executor::parker`].

@@ -40,8 +40,8 @@ mod workers;
 #[cfg(test)]
 pub(crate) use cluster::tests::Bed as ClusterBed;
 pub use cluster::{
-    Cluster, ClusterEnd, ClusterSettings, GateCounts, RuntimeEnd, RuntimeProcess, RuntimeProcesses,
-    STOOD_STILL,
+    Cluster, ClusterEnd, ClusterSettings, GAVE_WAY, GateCounts, HANDED_OVER, RuntimeEnd,
+    RuntimeProcess, RuntimeProcesses, STOOD_STILL,
 };
 pub(crate) use dispatch::Dispatcher;
 pub use engine_process::EngineProcess;
@@ -50,7 +50,7 @@ pub use executor::Executor;
 pub(crate) use executor::{take_log, thread_counts};
 pub use hand_overs::HandOvers;
 pub use histogram::Histogram;
-pub use link::{RemoteHosts, RemoteProcess};
+pub use link::{Lease, RemoteHosts, RemoteProcess};
 pub use pipeline::{
     BorderEnd, ChainEnd, ChainPlan, Pace, Patience, Pipeline, PipelineEnd, PipelineSettings,
     ProcessEnd, Processes, StageProcess, ThreadCounts,

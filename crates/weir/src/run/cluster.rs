@@ -5,6 +5,7 @@ use std::net::SocketAddr;
 use weir_graph::{ChainFile, Script};
 use weir_nf::host::Stage;
 use weir_packet::MemoryLayout;
+use weir_protocol::Key;
 use weir_protocol::settings::Replication;
 use weir_runtime::RuntimeConfig;
 
@@ -134,27 +135,48 @@ fn remote(args: &Run, plans: &[ChainPlan]) -> Result<Option<RemoteHosts>, Failur
     if agents.iter().all(Option::is_none) {
         return Ok(None);
     }
-    let key = match (&args.raised, &args.key) {
-        (Some(raised), _) => raised.key,
-        (None, Some(path)) => agent::key(path)?,
-        (None, None) => return Ok(None),
+    let Some(key) = key(args)? else {
+        return Ok(None);
     };
     Ok(Some(RemoteHosts {
         agents,
         key,
-        beats: (args.heartbeat * 1_000_000, MISSED),
+        beats: beats(args),
         run: name_of(args),
         digest: digest(plans.iter().map(|chain| &chain.plan)),
-        start: match &args.raised {
-            Some(raised) => raised.start,
-            None => seed::random() as u32,
-        },
+        start: start_of(args),
         before: args.raised.as_ref().and_then(|raised| raised.before),
+        lease: args.lease.clone(),
     }))
 }
 
+/// The key that the run shares with its agents.
+pub(super) fn key(args: &Run) -> Result<Option<Key>, Failure> {
+    match (&args.raised, &args.key) {
+        (Some(raised), _) => Ok(Some(raised.key)),
+        (None, Some(path)) => agent::key(path).map(Some),
+        (None, None) => Ok(None),
+    }
+}
+
+/// A number that no other start of a switch has.
+fn start_of(args: &Run) -> u32 {
+    if let Some(lease) = &args.lease {
+        return lease.start();
+    }
+    match &args.raised {
+        Some(raised) => raised.start,
+        None => seed::random() as u32,
+    }
+}
+
+/// Interval of heartbeats in ns, and how many may be missing.
+pub(super) fn beats(args: &Run) -> (u64, u32) {
+    (args.heartbeat * 1_000_000, MISSED)
+}
+
 /// Name of a run among those that share agents: what finds it.
-fn name_of(args: &Run) -> String {
+pub(super) fn name_of(args: &Run) -> String {
     let socket = args.control.as_ref().map(|path| path.display().to_string());
     args.name.clone().or(socket).unwrap_or_default()
 }

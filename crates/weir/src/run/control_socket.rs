@@ -93,10 +93,13 @@ fn is_asked_for(args: &Run) -> bool {
 /// The socket of a run: one with interfaces has one unless it was refused, another one
 /// if it was asked for.
 fn socket(args: &Run, live: bool, stem: &str) -> Result<Option<Socket>, SocketError> {
+    // Most agents say that this is the switch of that name: another one on this host, which
+    // stood still, is it no more.
+    let replaces = args.lease.is_some();
     match (&args.control, &args.name) {
         (Some(path), _) if path.as_os_str() == "none" => Ok(None),
-        (Some(path), _) => Socket::at(path).map(Some),
-        (None, Some(name)) => Socket::named(name).map(Some),
+        (Some(path), _) => Socket::at(path, replaces).map(Some),
+        (None, Some(name)) => Socket::named(name, replaces).map(Some),
         (None, None) if live => Socket::for_chain(stem).map(Some),
         (None, None) => Ok(None),
     }

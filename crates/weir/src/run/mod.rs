@@ -29,6 +29,7 @@ mod progress;
 mod refusals;
 mod resize;
 mod signals;
+mod standby;
 mod summary;
 mod table;
 pub(crate) mod up;
@@ -41,13 +42,14 @@ use weir_runtime::{RunAtStart, RuntimeConfig};
 
 use crate::args::Run;
 use crate::driver::ChainPlan;
-use crate::exit::{Failure, Outcome};
+use crate::exit::{Exit, Failure, Outcome};
 use crate::{chains, seed};
 
 use engine_config::engine_config;
 use onlook::Watched;
 pub(crate) use onlook::{Onlooker, input_names, places};
 pub(crate) use ports::{Also, Ports, once};
+use standby::Stood;
 
 pub(crate) fn run(args: &Run, kinds: &[Kind]) -> Outcome {
     run_with(args, kinds, None, Watched(None))
@@ -114,6 +116,14 @@ fn run_loaded(
             return live::pipeline(args, file, plans, &ports, config);
         }
         return pipeline::run(args, file, plans, &ports, config, &mut watched);
+    };
+    let args = &match standby::stand(args, &plans)? {
+        Stood::Alone => args.clone(),
+        Stood::Has(lease) => Run {
+            lease: Some(lease),
+            ..args.clone()
+        },
+        Stood::Ended => return Ok(Exit::Done),
     };
     if ports.are_live() {
         return live::run(args, file, &stages, &plans, &ports, config);

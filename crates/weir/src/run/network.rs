@@ -55,12 +55,14 @@ pub(super) fn check(args: &Run, file: &ChainFile, ports: &Ports) -> Result<(), F
     }
 }
 
-/// The layer between ports and chains, and what to warn of.
+/// The layer between ports and chains, and what to warn of. `takes_over`: another host had the
+/// addresses.
 pub(super) fn layer(
     file: &ChainFile,
     sorted: &Sorted,
     seed: u64,
     clock: LiveClock,
+    takes_over: bool,
 ) -> Result<(Box<dyn Layer>, Vec<String>), Failure> {
     match &file.network {
         Network::Bump { .. } => Ok((Box::new(Bump::new(sorted.wires()?)), Vec::new())),
@@ -71,6 +73,7 @@ pub(super) fn layer(
             let router = Router::new(&config).map_err(|error| Failure::chain(error.to_string()))?;
             let names = sorted.coming().map(|port| port.name.clone());
             let layer = Routed::new(router, names.collect(), sorted.exits(), clock);
+            let layer = layer.in_the_place_of_another(takes_over);
             Ok((Box::new(layer), warnings))
         }
     }
@@ -89,7 +92,7 @@ pub(super) fn layers(
 ) -> Result<(Layers, Vec<String>), Failure> {
     let mut warnings = Vec::new();
     let Network::Router(routing) = &file.network else {
-        let one = |_| layer(file, sorted, seed, clock).map(|(layer, _)| layer);
+        let one = |_| layer(file, sorted, seed, clock, false).map(|(layer, _)| layer);
         let layers = (0..group.count()).map(one).collect::<Result<_, _>>()?;
         return Ok((layers, warnings));
     };

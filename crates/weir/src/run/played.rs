@@ -15,7 +15,7 @@ use weir_protocol::RuntimeId;
 use weir_protocol::message::Selection;
 
 use crate::args::Run;
-use crate::driver::{Cluster, Executor};
+use crate::driver::{Cluster, Executor, HANDED_OVER};
 use crate::say::say;
 
 use super::audit;
@@ -51,6 +51,8 @@ pub(super) struct Played {
     stopped: Option<Progress>,
     /// The runtimes were told to finish; when they are no longer waited for.
     finishing: Option<Instant>,
+    /// At the end the runtimes are left to another switch, with all flows.
+    hands_over: bool,
 }
 
 /// What was let out when no packet came any more, and since when it is the same.
@@ -115,7 +117,13 @@ impl Played {
             turns: None,
             stopped: None,
             finishing: None,
+            hands_over: false,
         }
+    }
+
+    /// At the end the runtimes are left to another switch, with all flows.
+    pub(super) fn handing_over(self, hands_over: bool) -> Played {
+        Played { hands_over, ..self }
     }
 
     /// For captures of both sides that are read as fast as they can be.
@@ -210,6 +218,10 @@ impl Played {
             if !quiet {
                 self.give_up();
             }
+            if self.hands_over {
+                self.cluster.leave_place();
+                return Err(ExecError(HANDED_OVER.to_owned()));
+            }
             let most = if quiet { FINISH } else { FINISH_STUCK };
             self.finishing = Some(now + most + THREADS);
             self.cluster.stop_all(most);
@@ -269,6 +281,10 @@ impl Executor for Played {
         }
         self.taken += frames.len() as u64;
         self.cluster.take(chain, frames);
+    }
+
+    fn may_go_on(&self) -> Result<(), ExecError> {
+        self.cluster.keep_place()
     }
 
     fn step(&mut self, out: &mut Vec<Frame>, events: &mut Vec<u8>) -> Result<Round, ExecError> {

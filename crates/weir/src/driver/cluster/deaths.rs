@@ -10,12 +10,13 @@ use weir_protocol::RuntimeId;
 use weir_protocol::in_process::{BURST, FRAMES_ON_THE_WAY};
 use weir_protocol::switch::Share;
 
+use super::super::link::Lease;
 use super::super::runtime_done::RuntimeDone;
 use super::super::wiring::NO_CHAIN;
 use super::Cluster;
 use super::member::{Member, NO_MEMBER, Site, State};
 use super::phase::Phase;
-use super::stillness::STOOD_STILL;
+use super::stillness::{GAVE_WAY, STOOD_STILL};
 use crate::say::say;
 
 /// Frames that may be lost with runtimes that die: a quarter of those for packets under
@@ -79,6 +80,30 @@ impl Cluster {
     pub(super) fn patience(&self) -> Option<u64> {
         let remote = self.settings.remote.as_ref();
         remote.map(|remote| remote.beats.0 * u64::from(remote.beats.1))
+    }
+
+    /// Goes on only as the run's switch, where several hosts have one: no packet of one that has
+    /// lost its place leaves.
+    ///
+    /// # Errors
+    ///
+    /// Another one may have its place.
+    pub(crate) fn keep_place(&self) -> Result<(), ExecError> {
+        match self.lease() {
+            Some(lease) => (lease.go_on()).map_err(|why| ExecError(format!("{GAVE_WAY}: {why}"))),
+            None => Ok(()),
+        }
+    }
+
+    /// Leaves place and runtimes to another switch, at once: this one must do nothing any more.
+    pub(crate) fn leave_place(&self) {
+        if let Some(lease) = self.lease() {
+            lease.leave();
+        }
+    }
+
+    fn lease(&self) -> Option<&Lease> {
+        self.settings.remote.as_ref()?.lease.as_ref()
     }
 
     /// Ends a run whose runtimes have left it because it stood still: they have all states, and

@@ -41,8 +41,8 @@ pub(super) use process::HELLO;
 pub use process::RuntimeProcess;
 use recovery::Recovery;
 pub use settings::{ClusterSettings, RuntimeProcesses};
-pub use stillness::STOOD_STILL;
 use stillness::Stillness;
+pub use stillness::{GAVE_WAY, HANDED_OVER, STOOD_STILL};
 
 use super::clock::Clock;
 use super::ends::{EndAsked, EndsAsked};
@@ -243,6 +243,7 @@ impl Cluster {
     }
 
     fn round(&mut self, out: &mut Vec<Frame>, events: &mut Vec<u8>) -> Result<bool, ExecError> {
+        self.keep_place()?;
         let now = self.clock.now();
         if let Some(patience) = self.patience() {
             self.still.round(now, patience);

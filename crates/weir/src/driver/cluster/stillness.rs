@@ -4,6 +4,10 @@ use weir_packet::Time;
 
 /// First words of the error with which such a run ends. Errors of threads are text.
 pub const STOOD_STILL: &str = "the switch stood still";
+/// First words of the error of a run that may be its run's switch no more.
+pub const GAVE_WAY: &str = "the switch gives way";
+/// First words of the end of a switch that has left its runtimes to another one, as it was told.
+pub const HANDED_OVER: &str = "the runtimes are left to another switch";
 
 /// Patiences after such a pause within which a runtime that is gone counts as one that has gone
 /// because of it.

@@ -1,8 +1,8 @@
 //! An agent: starts runtimes on its host for switches elsewhere, and looks after them.
 //!
 //! A switch says hello until the runtime itself answers it. So the agent keeps nothing that
-//! must survive it, answers nothing but which runtimes are here and that one is over, and is needed
-//! for no packet.
+//! must survive it, and is needed for no packet. Where several hosts have a switch, it votes for the
+//! one that runs ([`Votes`]).
 //!
 //! A runtime whose switch is gone says so, and waits. The next switch asks who is here
 //! ([`Control::Who`]), and says hello with the name of the switch before.
@@ -20,7 +20,10 @@ use weir_protocol::link::control::{self, Control, Head};
 use weir_protocol::stream::ProcessStart;
 
 use super::super::process::{ProcessCommand, Start as ProcessStartUp, cause};
-use super::hello::{DEAD, HELLO, Hello, Here, Listed, Start, TAKEN, VERSION, WAITS, Who};
+use super::hello::{
+    DEAD, HELLO, Hello, Here, Listed, Start, TAKEN, VERSION, WAITS, Who, generation_of,
+};
+use super::votes::Votes;
 
 /// Longest sleep of the agent.
 const NAP: Duration = Duration::from_millis(100);
@@ -100,6 +103,7 @@ pub(crate) struct Agent {
     runtimes: BTreeMap<Pair, Runtime>,
     /// Those that are over, and why, the oldest first.
     over: Vec<(Pair, String)>,
+    votes: Votes,
     number: u64,
 }
 
@@ -127,6 +131,7 @@ impl Agent {
             outlive,
             runtimes: BTreeMap::new(),
             over: Vec::new(),
+            votes: Votes::new(),
             number: 0,
         })
     }
@@ -184,6 +189,7 @@ impl Agent {
         let body = match control {
             Control::Hello(body) => body,
             Control::Who(body) => return self.say_who(pair, from, body),
+            Control::Ask(body) => return self.vote(pair, from, body),
             _ => return Err("it is no question to an agent".to_owned()),
         };
         let hello = Hello::read(body);
@@ -200,6 +206,12 @@ impl Agent {
             let why = why.clone();
             self.say_gone(pair, from, hello.network, &why);
             return Ok(());
+        }
+        let generation = generation_of(hello.switch);
+        if (self.votes).have_another(&hello.run, generation, hello.switch as u32) {
+            let why = "another switch has the place of this one";
+            self.say_gone(pair, from, hello.network, why);
+            return Err(why.to_owned());
         }
         if let Some(before) = hello.after {
             return self.hand_over((ProcessStart(before), pair), hello, from, said);
@@ -251,6 +263,15 @@ impl Agent {
         };
         let body = serde_json::to_vec(&here).map_err(|error| error.to_string())?;
         self.say((switch, switch), from, 0, Control::Here(&body));
+        Ok(())
+    }
+
+    /// Says whether the switch may have its run's place.
+    fn vote(&mut self, pair: Pair, from: SocketAddr, question: &[u8]) -> Result<(), String> {
+        let runtimes = self.runtimes.keys();
+        let newest = runtimes.map(|(switch, _)| generation_of(switch.0)).max();
+        let answer = self.votes.hear(question, newest.unwrap_or(0))?;
+        self.say((pair.0, pair.0), from, 0, Control::Told(&answer));
         Ok(())
     }
 

@@ -16,6 +16,8 @@ use weir_protocol::{Key, Peer, RuntimeId};
 use weir_runtime::RuntimeConfig;
 
 use super::hello::{Hello, VERSION};
+use super::lease::Lease;
+use super::socket::{NETWORK, socket_for};
 use super::{PATIENCE_TAKEN, settings};
 
 /// Longest wait for a runtime's answer: it loads its chains and reserves memory.
@@ -43,10 +45,9 @@ pub struct RemoteHosts {
     pub start: u32,
     /// That of the switch before, where that is known to be dead.
     pub before: Option<u32>,
+    /// The place of this switch, where several hosts have one.
+    pub lease: Option<Lease>,
 }
-
-/// Network identifier of links in VXLAN-GPE.
-pub(super) const NETWORK: u32 = 0x0077_6569;
 
 impl RemoteHosts {
     /// The agent of a place; `None` for this host.
@@ -117,14 +118,6 @@ pub(in super::super) fn connect(
     let of_link = settings(key, NETWORK, beats, agents.after.is_some());
     let link = Link::new(now(), switch, runtime, of_link);
     Ok((Datagrams::over(socket).map_err(failed)?, link))
-}
-
-/// A socket of any address and port, that reaches `agent`.
-pub(super) fn socket_for(agent: SocketAddr) -> std::io::Result<UdpSocket> {
-    UdpSocket::bind::<SocketAddr>(match agent {
-        SocketAddr::V4(_) => ([0, 0, 0, 0], 0).into(),
-        SocketAddr::V6(_) => ([0; 16], 0).into(),
-    })
 }
 
 /// The plan of a runtime on another host.

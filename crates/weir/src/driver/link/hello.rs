@@ -98,7 +98,7 @@ pub(super) struct Listed {
 }
 
 /// See [`Hello::kind`].
-pub(super) fn kind(run: &str, chains: u64, places: usize, replication: &str) -> String {
+pub(crate) fn kind(run: &str, chains: u64, places: usize, replication: &str) -> String {
     format!("{chains:x}/{places}/{replication}/{run}")
 }
 

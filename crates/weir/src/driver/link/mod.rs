@@ -12,16 +12,22 @@
 mod agent;
 mod connect;
 mod hello;
+mod lease;
 mod node;
 mod remote;
 mod remote_node;
+mod socket;
 mod survivors;
 mod tie;
+mod votes;
 
 pub(crate) use agent::{Agent, AgentEvent};
 pub(super) use connect::Agents;
 pub use connect::RemoteHosts;
 pub(super) use hello::HELLO;
+pub(crate) use hello::kind;
+pub use lease::Lease;
+pub(crate) use lease::{LeasePlan, Standing};
 pub(super) use node::{LinkNode, LinkPlan};
 pub use remote::RemoteProcess;
 pub(super) use survivors::Found;

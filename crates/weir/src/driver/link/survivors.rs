@@ -8,6 +8,7 @@ use std::collections::BTreeMap;
 use std::net::{SocketAddr, UdpSocket};
 use std::time::{Duration, Instant};
 
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use weir_exec::ExecError;
 use weir_protocol::link::control::{self, Control, Head};
 use weir_protocol::stream::ProcessStart;
@@ -15,8 +16,10 @@ use weir_protocol::{Peer, RuntimeId};
 
 use super::super::wiring::place_of;
 use super::GRACE;
-use super::connect::{NETWORK, RemoteHosts, socket_for};
+use super::connect::RemoteHosts;
 use super::hello::{Here, Listed, VERSION, Who, generation_of, kind};
+use super::lease::Lease;
+use super::socket::{NETWORK, socket_for};
 use crate::say::say;
 
 /// Longest wait for an agent's answer: one that gives none has no survivors.
@@ -72,21 +75,44 @@ impl RemoteHosts {
         places: usize,
         replication: &str,
     ) -> Result<Found, ExecError> {
-        let mut agents: Vec<SocketAddr> = self.agents.iter().flatten().copied().collect();
-        agents.sort_unstable();
-        agents.dedup();
         let mut asking = Asking {
             hosts: self,
             kind: kind(&self.run, self.digest, places, replication),
             answers: BTreeMap::new(),
             number: 0,
         };
-        for agent in agents {
-            asking.ask(agent)?;
-        }
+        asking.ask(&self.voters())?;
         asking.tell_of_others();
         let agent_of = |place| self.agent_of(place);
-        found(&asking.answers, &asking.kind, places, agent_of)
+        let mut found = found(&asking.answers, &asking.kind, places, agent_of)?;
+        if let Some(lease) = &self.lease {
+            if lease.generation() < found.generation {
+                return Err(ExecError(format!(
+                    "there is a switch of generation {} already, which had not asked the agents: \
+                     end it, or start this one without `--standby`",
+                    found.generation - 1
+                )));
+            }
+            found.generation = lease.generation();
+        }
+        Ok(found)
+    }
+
+    /// The agents that are asked: with a lease those that had answered when it was given.
+    fn voters(&self) -> Vec<SocketAddr> {
+        if let Some(lease) = &self.lease {
+            return lease.heard().to_vec();
+        }
+        let mut agents: Vec<SocketAddr> = self.agents.iter().flatten().copied().collect();
+        agents.sort_unstable();
+        agents.dedup();
+        agents
+    }
+
+    /// The start of a switch that has no runtimes any more, whether it lives or not.
+    fn dead(&self) -> Option<u32> {
+        let lease = self.lease.as_ref();
+        lease.and_then(Lease::before).or(self.before)
     }
 }
 
@@ -97,35 +123,57 @@ struct Asking<'a> {
     number: u64,
 }
 
+/// An agent that is asked.
+struct Asked {
+    agent: SocketAddr,
+    socket: UdpSocket,
+    /// When it is asked next, and until when at most.
+    next: Instant,
+    until: Instant,
+    is_done: bool,
+}
+
 impl Asking<'_> {
-    /// Asks an agent until it answers, and until each of its runtimes of this kind has noticed
-    /// whether its switch is gone.
-    fn ask(&mut self, agent: SocketAddr) -> Result<(), ExecError> {
-        let failed = |error: std::io::Error| ExecError(format!("agent {agent}: {error}"));
-        let socket = socket_for(agent).map_err(failed)?;
-        socket.set_read_timeout(Some(AGAIN)).map_err(failed)?;
-        let (interval, missed) = self.hosts.beats;
-        // One that was taken over a moment ago judges no silence yet.
-        let notice = GRACE + Duration::from_nanos(interval) * (missed + SPARE_BEATS);
-        let mut until = Instant::now() + PATIENCE;
-        while Instant::now() < until {
-            let asked = Instant::now();
-            let Some(here) = self.answer(&socket, agent) else {
-                continue;
-            };
-            if self.answers.insert(agent, here.runtimes).is_none() {
-                until = Instant::now() + notice;
-            }
-            if self.with_switch(agent).next().is_none() {
-                return Ok(());
-            }
-            std::thread::sleep(AGAIN.saturating_sub(asked.elapsed()));
+    /// Asks all agents until each has answered, and until each of its runtimes of this kind has
+    /// noticed whether its switch is gone.
+    fn ask(&mut self, agents: &[SocketAddr]) -> Result<(), ExecError> {
+        let mut all = Vec::new();
+        for agent in agents.iter().copied() {
+            let failed = |error: std::io::Error| ExecError(format!("agent {agent}: {error}"));
+            let socket = socket_for(agent).map_err(failed)?;
+            socket.set_nonblocking(true).map_err(failed)?;
+            all.push(Asked {
+                agent,
+                socket,
+                next: Instant::now(),
+                until: Instant::now() + PATIENCE,
+                is_done: false,
+            });
         }
-        for listed in self.with_switch(agent) {
-            say(format_args!(
-                "note: runtime {} on {agent} is left alone: its switch seems to live",
-                listed.id
-            ));
+        loop {
+            let now = Instant::now();
+            for asked in &mut all {
+                asked.is_done |= now >= asked.until;
+                if !asked.is_done && now >= asked.next {
+                    asked.next = now + AGAIN;
+                    self.send(asked);
+                }
+            }
+            if all.iter().all(|asked| asked.is_done) {
+                break;
+            }
+            wait(&all);
+            for asked in all.iter_mut().filter(|asked| !asked.is_done) {
+                self.hear(asked);
+            }
+        }
+        for (agent, listed) in each(&self.answers) {
+            if self.has_switch(listed) {
+                say(format_args!(
+                    "note: runtime {} on {agent} is left alone: its switch seems to live",
+                    listed.id
+                ));
+            }
         }
         Ok(())
     }
@@ -143,37 +191,61 @@ impl Asking<'_> {
         }
     }
 
-    /// The runtimes of an agent that are of this kind and have a switch.
-    fn with_switch(&self, agent: SocketAddr) -> impl Iterator<Item = &Listed> {
-        let all = self.answers.get(&agent).into_iter().flatten();
-        all.filter(|listed| listed.kind == self.kind && !listed.waits)
+    /// The runtime is of this kind and has a switch.
+    fn has_switch(&self, listed: &Listed) -> bool {
+        listed.kind == self.kind && !listed.waits
     }
 
-    /// Asks once.
-    fn answer(&mut self, socket: &UdpSocket, agent: SocketAddr) -> Option<Here> {
+    /// Process start of this switch while it asks: its generation depends on the answers.
+    fn own(&self) -> ProcessStart {
+        ProcessStart::of(Peer::Switch(0), self.hosts.start)
+    }
+
+    fn send(&mut self, asked: &Asked) {
         self.number += 1;
-        // Its generation depends on the answer.
-        let own = ProcessStart::of(Peer::Switch(0), self.hosts.start);
         let head = Head {
-            source: own,
-            destination: own,
+            source: self.own(),
+            destination: self.own(),
             number: self.number,
         };
-        let who = serde_json::to_vec(&Who {
+        let who = Who {
             version: VERSION,
-            dead: self.hosts.before,
-        })
-        .unwrap_or_default();
-        let asked = control::datagram(NETWORK, &self.hosts.key, head, Control::Who(&who));
-        for datagram in asked.iter() {
+            dead: self.hosts.dead(),
+        };
+        // Numbers only: this can't fail.
+        let who = serde_json::to_vec(&who).unwrap_or_default();
+        let question = control::datagram(NETWORK, &self.hosts.key, head, Control::Who(&who));
+        for datagram in question.iter() {
             // Like a loss: it is asked again.
-            let _ = socket.send_to(datagram, agent);
+            let _ = asked.socket.send_to(datagram, asked.agent);
         }
+    }
+
+    /// Hears an agent's answers, of which the last one counts.
+    fn hear(&mut self, asked: &mut Asked) {
         let mut room = vec![0; ROOM];
-        let (length, _) = socket.recv_from(&mut room).ok()?;
-        let heard = control::unwrap(room.get(..length)?).ok()?;
+        while let Ok((length, from)) = asked.socket.recv_from(&mut room) {
+            let Some(here) = self.read(room.get(..length).unwrap_or(&[])) else {
+                continue;
+            };
+            if from != asked.agent {
+                continue;
+            }
+            let has_switch = here.runtimes.iter().any(|its| self.has_switch(its));
+            asked.is_done = !has_switch;
+            if self.answers.insert(asked.agent, here.runtimes).is_none() {
+                let (interval, missed) = self.hosts.beats;
+                // One that was taken over a moment ago judges no silence yet.
+                let notice = GRACE + Duration::from_nanos(interval) * (missed + SPARE_BEATS);
+                asked.until = Instant::now() + notice;
+            }
+        }
+    }
+
+    fn read(&self, datagram: &[u8]) -> Option<Here> {
+        let heard = control::unwrap(datagram).ok()?;
         match control::read(&self.hosts.key, heard) {
-            Ok((head, Control::Here(body))) if head.destination == own => {
+            Ok((head, Control::Here(body))) if head.destination == self.own() => {
                 let here: Here = serde_json::from_slice(body).ok()?;
                 (here.version == VERSION).then_some(here)
             }
@@ -181,6 +253,20 @@ impl Asking<'_> {
             _ => None,
         }
     }
+}
+
+/// Waits for an answer, until it is time to ask again.
+fn wait(all: &[Asked]) {
+    let open = || all.iter().filter(|asked| !asked.is_done);
+    let next = open().map(|asked| asked.next).min();
+    let left = next.map(|next| next.saturating_duration_since(Instant::now()));
+    let nap = Timespec {
+        tv_sec: 0,
+        tv_nsec: i64::from(left.unwrap_or_default().min(AGAIN).subsec_nanos()),
+    };
+    let polled = open().map(|asked| PollFd::new(&asked.socket, PollFlags::IN));
+    // An error is a reason to look.
+    let _ = poll(&mut polled.collect::<Vec<_>>(), Some(&nap));
 }
 
 /// Each runtime that an agent has listed.

@@ -173,6 +173,7 @@ impl<C: Executor> Live<C> {
     /// through. A batch comes from one port, so
     /// from one side, as functions that give names to flows need it.
     fn round(&mut self) -> Result<Round, Failure> {
+        self.executor.may_go_on()?;
         let mut done = Round::default();
         let count = self.ports.count();
         for turn in 0..count {
@@ -206,6 +207,7 @@ impl<C: Executor> Live<C> {
 
     /// Has the chains and the layer do what is due.
     fn tick(&mut self) -> Result<(), Failure> {
+        self.executor.may_go_on()?;
         self.more_is_due = self.executor.pass_time(self.looks.clock.now());
         let pool = self.executor.pool();
         self.layer.tick(pool, &mut self.departures);

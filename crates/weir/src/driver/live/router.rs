@@ -22,6 +22,8 @@ pub(crate) struct Routed {
     /// The time of the last packets, which saves asking for it.
     now: Time,
     begun: bool,
+    /// It has the place of another router, with its addresses.
+    takes_over: bool,
     /// Addresses that others have too and that an operator was told of.
     told: usize,
 }
@@ -40,8 +42,14 @@ impl Routed {
             clock,
             now: clock.now(),
             begun: false,
+            takes_over: false,
             told: 0,
         }
+    }
+
+    /// Another router had its addresses, and is gone.
+    pub(crate) fn in_the_place_of_another(self, takes_over: bool) -> Routed {
+        Routed { takes_over, ..self }
     }
 
     /// Other workers have routers of the same ports; the first of them announces the
@@ -123,7 +131,10 @@ impl Layer for Routed {
         self.now = self.now.max(self.clock.now());
         if !self.begun {
             self.begun = true;
-            self.router.begin(self.now, pool);
+            match self.takes_over {
+                true => self.router.take_over(self.now),
+                false => self.router.begin(self.now, pool),
+            }
         }
         self.router.tick(self.now, pool);
         self.depart(pool, out);

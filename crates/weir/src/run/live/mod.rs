@@ -27,7 +27,7 @@ use super::{alone, apart, cluster, network, pipeline, workers};
 use crate::args::Run;
 use crate::doctor;
 use crate::driver::live::{Live, LivePorts, Replay, Speed, Way};
-use crate::driver::{ChainPlan, Dispatcher, EventFile, Executor, Patience, Workers};
+use crate::driver::{ChainPlan, Dispatcher, EventFile, Executor, Lease, Patience, Workers};
 use crate::exit::{Failure, Outcome};
 use crate::say::say;
 
@@ -69,11 +69,12 @@ pub(super) fn run(
     let sorted = looked_at(args, file, ports)?;
     go_first(args)?;
     let memory = sorted.memory()?;
-    // Threads are started with these signals taken: one would be killed by them.
+    // Threads that start inherit it: a signal would kill them.
     let signals = end_signals()?;
     if let Some(runtimes) = args.runtimes {
         let chains = (stages, plans, cluster::processes(args, runtimes, plans));
-        let played = cluster::start(args, runtimes, file, chains, config, memory)?;
+        let played = cluster::start(args, runtimes, file, chains, config, memory)?
+            .handing_over(args.lease.is_some());
         let senders = played.command_senders();
         let ran = drive(args, file, sorted, signals, config.seed, played, senders)?;
         return ran.end(args, config, |played, of_run| {
@@ -195,7 +196,8 @@ fn drive<C: Executor>(
     mut senders: Vec<CommandSender>,
 ) -> Result<Ran<C>, Failure> {
     let clock = LiveClock::start();
-    let (layer, odd) = network::layer(file, &sorted, seed, clock)?;
+    let takes_over = args.lease.as_ref().is_some_and(Lease::takes_over);
+    let (layer, odd) = network::layer(file, &sorted, seed, clock, takes_over)?;
     let events = args.events.as_deref().map(EventFile::live).transpose()?;
     let (sender, handler) = command_channel(true)?;
     senders.push(sender);

@@ -3,7 +3,7 @@
 //! The switch and its host's runtimes are in a process ([`switch`]) that is as one of `weir run`; each
 //! other host is an agent's process with an address of its own on the loopback, so that hosts are
 //! told apart. The process that was started looks after them: after the agents on a thread
-//! ([`agents`]), and after the switch ([`supervise`]).
+//! ([`agents`]), and after the switch, and those that stand by ([`supervise`]).
 
 mod agents;
 mod composed;
@@ -14,7 +14,7 @@ mod words;
 use std::time::Instant;
 
 use weir_ctl::events::Events;
-use weir_ctl::hosts::{HostState, Hosts};
+use weir_ctl::hosts::{HostState, Hosts, SwitchState};
 use weir_nf::host::Kind;
 use weir_protocol::Key;
 
@@ -58,6 +58,10 @@ pub(crate) fn run(args: &Up, kinds: &[Kind]) -> Outcome {
         seed,
         hosts: hosts.clone(),
         happened: happened.clone(),
+        switches: std::iter::once(&composed.composition.switch)
+            .chain(&composed.composition.standby)
+            .cloned()
+            .collect(),
         no_other: supervise::bound_to_one(&composed.ports()?),
     };
     // Dropped at the end of this function, whichever it is: no agent outlives it.
@@ -84,20 +88,31 @@ fn made_up_key() -> Result<Key, Failure> {
 fn states(composed: &Composed) -> Vec<HostState> {
     let composition = &composed.composition;
     let (here, now) = (&composition.switch, Instant::now());
-    let hosts = composition.hosts.iter().map(|host| HostState {
-        name: host.name.clone(),
-        agent: None,
-        // An agent is started for each host without a process.
-        process: match host.name == *here {
-            true => std::process::id(),
-            false => 0,
-        },
-        state: match host.name == *here {
-            true => HostState::READY,
-            false => HostState::STARTING,
-        },
-        deaths: 0,
-        since: now,
+    // Where several hosts have a switch, each has an agent, too: it says which switch runs.
+    let several = !composition.standby.is_empty();
+    let hosts = composition.hosts.iter().map(|host| {
+        let is_switch = host.name == *here;
+        HostState {
+            name: host.name.clone(),
+            agent: None,
+            // An agent is started for each host without a process.
+            process: match is_switch && !several {
+                true => std::process::id(),
+                false => 0,
+            },
+            state: match is_switch && !several {
+                true => HostState::READY,
+                false => HostState::STARTING,
+            },
+            deaths: 0,
+            since: now,
+            switch: (several && (is_switch || composition.standby.contains(&host.name))).then_some(
+                SwitchState {
+                    process: 0,
+                    runs: false,
+                },
+            ),
+        }
     });
     hosts.collect()
 }

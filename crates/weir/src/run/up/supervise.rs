@@ -1,5 +1,5 @@
-//! Looks after the switch's process: tells it how the hosts stand, passes signals on, and starts
-//! another one where it dies.
+//! Looks after the switch's process, and those that stand by: tells them how the hosts stand, passes
+//! signals on, and starts another one where one dies.
 
 use std::os::fd::{AsFd as _, BorrowedFd, OwnedFd};
 use std::os::unix::net::UnixStream;
@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 use rustix::process::Signal;
 use serde::Serialize;
 use weir_ctl::events::{About, Events, What};
-use weir_ctl::hosts::{HostState, Hosts};
+use weir_ctl::hosts::{HostState, Hosts, SwitchState};
 use weir_exec::Restarts;
 use weir_io::live::{EndSignals, Hangups, Waiter};
 use weir_io::port::PortSpec;
@@ -26,7 +26,7 @@ use crate::{seed, service};
 use super::super::ports::Ports;
 use super::super::signals::{ONE_SIGNAL, end_signals};
 use super::agents::SUCCESSOR;
-use super::words::{BEGIN, Begin, HAPPENED, HOST, HappenedTold, HostTold, LONGEST};
+use super::words::{BEGIN, Begin, DIED, DiedTold, HAPPENED, HOST, HappenedTold, HostTold, LONGEST};
 use crate::mark::Mark;
 
 /// Longest time until a switch hears how a host stands.
@@ -40,6 +40,8 @@ pub(super) struct Plan {
     pub(super) seed: u64,
     pub(super) hosts: Hosts,
     pub(super) happened: Events,
+    /// Names of the hosts that have a switch: the first is to run, the others stand by.
+    pub(super) switches: Vec<String>,
     /// Why no switch can go on where one has died.
     pub(super) no_other: Option<String>,
 }
@@ -74,44 +76,15 @@ pub(super) fn run(plan: &Plan) -> Outcome {
         hangups: Hangups::open().map_err(failed)?,
         mark: Mark::create().map_err(failed)?,
         began: Instant::now(),
-        restarts: Restarts::new(SUCCESSOR),
-        told: Vec::new(),
-        noted: plan.happened.newest(),
-        start: None,
+        seats: plan.switches.iter().map(|host| Seat::new(host)).collect(),
+        has_run: false,
+        told_to_end: None,
         service: Service::of_process(),
         without: Instant::now(),
     };
-    let (mut died, mut has_run) = (None, false);
     loop {
-        let started = Instant::now();
-        let mut switch = watch.start(died.take()).map_err(failed)?;
-        let status = watch.attend(&mut switch)?;
-        // What keeps another one from starting may pass: a port that is not free yet, say.
-        let ends = |exit: &Exit| *exit == Exit::Done || switch.is_ready || !has_run;
-        if let Some(exit) = exit_of(status).filter(ends) {
-            return Ok(exit);
-        }
-        has_run |= switch.is_ready;
-        let cause = format!("the switch has ended {}", process_cause(&status));
-        if switch.told_to_end.is_some() {
-            return Err(Failure::outside(cause));
-        }
-        if let Some(why) = &plan.no_other {
-            return Err(Failure::outside(format!("{cause}, and {why}")));
-        }
-        let up = Some(started.elapsed());
-        let pause = watch.restarts.failed(Instant::now(), up);
-        let pause = pause.unwrap_or(SUCCESSOR.longest);
-        let when = match pause.is_zero() {
-            true => String::new(),
-            false => format!(" in {:.1} s", pause.as_secs_f64()),
-        };
-        let why = format!("{cause}: another one takes its runtimes over{when}");
-        say(format_args!("warning: {why}"));
-        watch.count_death();
-        died = Some(why);
-        if watch.pause(pause)? {
-            return Err(Failure::outside("ended while there was no switch"));
+        if let Some(outcome) = watch.round()? {
+            return outcome;
         }
     }
 }
@@ -131,28 +104,118 @@ struct Watch<'a> {
     hangups: Hangups,
     mark: Mark,
     began: Instant,
-    restarts: Restarts,
-    /// The hosts as the switch was told of them, and the number of the last event that it was told.
-    told: Vec<HostState>,
-    noted: u64,
-    /// The number of the last switch.
-    start: Option<u32>,
+    /// By host with a switch. Where there are several, the first is to run.
+    seats: Vec<Seat>,
+    /// A switch has run.
+    has_run: bool,
+    /// When the switches were told to end, the last time.
+    told_to_end: Option<Instant>,
     service: Service,
     /// When there was last a switch that runs.
     without: Instant,
 }
 
+/// A host that has a switch, as this process looks after it.
+struct Seat {
+    host: String,
+    switch: Option<Switch>,
+    restarts: Restarts,
+    /// When a switch is to start.
+    start_at: Instant,
+    /// The end of the last one: its number, and why, until the next one was told.
+    start: Option<u32>,
+    died: Option<String>,
+    /// The number of the last event that it was told.
+    noted: Option<u64>,
+}
+
 struct Switch {
     child: Child,
     channel: Channel,
-    /// It runs.
+    since: Instant,
+    /// It runs, and does not stand by.
     is_ready: bool,
-    /// When it was told to end.
-    told_to_end: Option<Instant>,
+    /// The hosts as it was told of them, and the number of the last event that it was told.
+    told: Vec<HostState>,
+    noted: u64,
+}
+
+impl Seat {
+    fn new(host: &str) -> Seat {
+        Seat {
+            host: host.to_owned(),
+            switch: None,
+            restarts: Restarts::new(SUCCESSOR),
+            start_at: Instant::now(),
+            start: None,
+            died: None,
+            noted: None,
+        }
+    }
+
+    fn runs(&self) -> bool {
+        self.switch.as_ref().is_some_and(|switch| switch.is_ready)
+    }
 }
 
 impl Watch<'_> {
-    fn start(&mut self, died: Option<String>) -> std::io::Result<Switch> {
+    /// Does what is due, and waits for more. The end of the run, if it has come.
+    fn round(&mut self) -> Result<Option<Outcome>, Failure> {
+        let failed =
+            |error: std::io::Error| Failure::outside(format!("can't wait for the switch: {error}"));
+        for at in 0..self.seats.len() {
+            self.start_if_due(at)?;
+            if let Some(outcome) = self.attend(at).map_err(failed)? {
+                return Ok(Some(outcome));
+            }
+        }
+        match self.seats.iter().any(Seat::runs) {
+            true => self.without = Instant::now(),
+            false => self.stand_in(),
+        }
+        self.pass_signals_on();
+        let is_over = self.seats.iter().all(|seat| seat.switch.is_none());
+        if self.told_to_end.is_some() && is_over {
+            return Ok(Some(match self.has_run {
+                // One that ran has said so at its end.
+                true => Err(Failure::outside("ended while there was no switch")),
+                false => Ok(Exit::Done),
+            }));
+        }
+        let now = Instant::now();
+        let due = self.seats.iter().filter(|seat| seat.switch.is_none());
+        let due = due.map(|seat| seat.start_at.saturating_duration_since(now));
+        let nap = due
+            .min()
+            .unwrap_or(LOOK)
+            .clamp(Duration::from_millis(1), LOOK);
+        let mut descriptors = vec![self.signals.as_fd(), self.hangups.as_fd()];
+        let switches = self.seats.iter().filter_map(|seat| seat.switch.as_ref());
+        descriptors.extend(switches.map(|switch| switch.channel.as_fd()));
+        Waiter::default().sleep(&descriptors, nap).map_err(failed)?;
+        Ok(None)
+    }
+
+    /// Starts the switch of a seat when it is time. Those that stand by come when the first runs.
+    fn start_if_due(&mut self, at: usize) -> Result<(), Failure> {
+        let now = Instant::now();
+        let may = at == 0 || self.has_run;
+        let seat = self.seats.get(at);
+        let due = seat.is_some_and(|seat| seat.switch.is_none() && seat.start_at <= now);
+        if !may || !due || self.told_to_end.is_some() {
+            return Ok(());
+        }
+        let failed =
+            |error: std::io::Error| Failure::outside(format!("can't start a switch: {error}"));
+        let switch = self.start(at).map_err(failed)?;
+        self.show(at, switch.child.id(), false);
+        if let Some(seat) = self.seats.get_mut(at) {
+            seat.switch = Some(switch);
+        }
+        Ok(())
+    }
+
+    fn start(&mut self, at: usize) -> std::io::Result<Switch> {
         let (ours, theirs) = UnixStream::pair()?;
         let mut words = std::env::args_os().skip(1);
         let child = Command::new("/proc/self/exe")
@@ -169,21 +232,29 @@ impl Watch<'_> {
         let mut switch = Switch {
             child,
             channel: Channel::new(ours, LONGEST),
+            since: Instant::now(),
             is_ready: false,
-            told_to_end: None,
+            told: self.plan.hosts.list(),
+            noted: self.plan.happened.newest(),
         };
-        self.told = self.plan.hosts.list();
         let start = seed::random() as u32;
-        let before = self.start.replace(start);
-        let hosts = (0..).zip(self.told.clone());
+        let Some(seat) = self.seats.get_mut(at) else {
+            return Ok(switch);
+        };
+        if let Some(noted) = seat.noted {
+            switch.noted = noted;
+        }
+        let before = seat.start.replace(start);
+        let hosts = (0..).zip(switch.told.clone());
         let begin = Begin {
             key: self.plan.key.0,
             seed: self.plan.seed,
             hosts: hosts
                 .map(|(place, host)| HostTold::of(place, host))
                 .collect(),
+            host: seat.host.clone(),
             since: self.began.elapsed(),
-            died,
+            died: seat.died.take(),
             start,
             before,
         };
@@ -192,64 +263,145 @@ impl Watch<'_> {
         Ok(switch)
     }
 
-    /// Tells the switch what is new, and passes signals on, until it is over.
-    fn attend(&mut self, switch: &mut Switch) -> Result<ExitStatus, Failure> {
-        let failed =
-            |error: std::io::Error| Failure::outside(format!("can't wait for the switch: {error}"));
-        loop {
-            if let Some(status) = switch.child.try_wait().map_err(failed)? {
-                return Ok(status);
+    /// Hears a switch, and tells it what is new. The end of the run, where the switch has ended it.
+    fn attend(&mut self, at: usize) -> std::io::Result<Option<Outcome>> {
+        let Some(seat) = self.seats.get_mut(at) else {
+            return Ok(None);
+        };
+        let Some(switch) = &mut seat.switch else {
+            return Ok(None);
+        };
+        let ended = switch.child.try_wait()?;
+        let mut begins = false;
+        while let Ok(Some(message)) = switch.channel.receive(false) {
+            begins |= !switch.is_ready;
+            switch.is_ready = true;
+            service::pass_on(message.kind);
+        }
+        switch.tell_hosts(self.plan);
+        let process = switch.child.id();
+        if begins {
+            self.has_run = true;
+            self.show(at, process, true);
+        }
+        Ok(ended.and_then(|status| self.note_end(at, status)))
+    }
+
+    /// A switch has ended, and the run with it, or another one takes its place.
+    fn note_end(&mut self, at: usize, status: ExitStatus) -> Option<Outcome> {
+        let others_run = self.seats.iter().enumerate();
+        let others_run = others_run.filter(|(other, _)| *other != at);
+        let others_run = others_run.map(|(_, seat)| seat).any(Seat::runs);
+        let seat = self.seats.get_mut(at)?;
+        let switch = seat.switch.take()?;
+        seat.noted = Some(switch.noted);
+        let exit = exit_of(status);
+        let by_itself = exit.filter(|exit| match self.told_to_end {
+            // One that stood by has nothing to say.
+            Some(_) => switch.is_ready || !self.has_run,
+            // What keeps another one from starting may pass: a port that is not free yet, say.
+            None => *exit == Exit::Done || switch.is_ready || !self.has_run,
+        });
+        if let Some(exit) = by_itself.filter(|_| !others_run) {
+            return Some(Ok(exit));
+        }
+        let cause = format!("the switch has ended {}", process_cause(&status));
+        if self.told_to_end.is_some() {
+            let alone = switch.is_ready || self.plan.switches.len() == 1;
+            return alone.then(|| Err(Failure::outside(cause)));
+        }
+        if let Some(why) = &self.plan.no_other {
+            return Some(Err(Failure::outside(format!("{cause}, and {why}"))));
+        }
+        let up = Some(switch.since.elapsed());
+        let pause = seat.restarts.failed(Instant::now(), up);
+        let pause = pause.unwrap_or(SUCCESSOR.longest);
+        seat.start_at = Instant::now() + pause;
+        let when = match pause.is_zero() {
+            true => String::new(),
+            false => format!(" in {:.1} s", pause.as_secs_f64()),
+        };
+        let several = self.plan.switches.len() > 1;
+        let what = match (several, switch.is_ready) {
+            (false, _) => "another one takes its runtimes over",
+            (true, true) => {
+                "one that stands by takes its runtimes over, and another stands by here"
             }
-            while let Ok(Some(message)) = switch.channel.receive(false) {
-                switch.is_ready = true;
-                service::pass_on(message.kind);
+            (true, false) => "it stood by, and another one takes its place",
+        };
+        let on = if several {
+            format!("host {}: ", seat.host)
+        } else {
+            String::new()
+        };
+        let why = format!("{on}{cause}: {what}{when}");
+        say(format_args!("warning: {why}"));
+        seat.died = Some(why);
+        self.count_death(at);
+        None
+    }
+
+    /// The host has lost its switch: all that stand by hear it at once.
+    fn count_death(&mut self, at: usize) {
+        let Some(seat) = self.seats.get(at) else {
+            return;
+        };
+        let hosts = self.plan.hosts.list();
+        let here = hosts.iter().position(|host| host.name == seat.host);
+        if let Some(place) = here {
+            self.plan.hosts.change(place, |host| host.deaths += 1);
+        }
+        let told = DiedTold {
+            host: seat.host.clone(),
+            why: seat.died.clone().unwrap_or_default(),
+            start: seat.start.unwrap_or(0),
+        };
+        self.show(at, 0, false);
+        for seat in &mut self.seats {
+            if let Some(switch) = &mut seat.switch {
+                switch.tell(DIED, &told, &[]);
             }
-            match switch.is_ready {
-                true => self.without = Instant::now(),
-                false => self.stand_in(),
-            }
-            self.tell_hosts(switch);
-            if self.signals.came() {
-                switch.end();
-            }
-            if self.hangups.came() {
-                switch.signal(Signal::HUP);
-            }
-            let descriptors = [
-                self.signals.as_fd(),
-                self.hangups.as_fd(),
-                switch.channel.as_fd(),
-            ];
-            Waiter::default()
-                .sleep(&descriptors, LOOK)
-                .map_err(failed)?;
         }
     }
 
-    /// Tells the switch what has happened to hosts, and how those stand that have changed.
-    fn tell_hosts(&mut self, switch: &mut Switch) {
-        for (place, host) in self.plan.hosts.list().into_iter().enumerate() {
-            if self.told.get(place) == Some(&host) {
-                continue;
-            }
-            let heard = switch.tell(HOST, &HostTold::of(place, host.clone()), &[]);
-            if let (true, Some(told)) = (heard, self.told.get_mut(place)) {
-                *told = host;
+    /// How the switch of a seat stands, for `weir get hosts`.
+    fn show(&self, at: usize, process: u32, runs: bool) {
+        if self.plan.switches.len() < 2 {
+            return;
+        }
+        let Some(seat) = self.seats.get(at) else {
+            return;
+        };
+        let hosts = self.plan.hosts.list();
+        if let Some(place) = hosts.iter().position(|host| host.name == seat.host) {
+            let switch = SwitchState { process, runs };
+            self.plan
+                .hosts
+                .change(place, |host| host.switch = Some(switch));
+        }
+    }
+
+    fn pass_signals_on(&mut self) {
+        if self.signals.came() {
+            // The second one ends them in any case.
+            let signal = match self.told_to_end {
+                None => Some(Signal::TERM),
+                Some(at) if at.elapsed() < ONE_SIGNAL => None,
+                Some(_) => Some(Signal::KILL),
+            };
+            if let Some(signal) = signal {
+                self.told_to_end = Some(Instant::now());
+                self.signal_all(signal);
             }
         }
-        for event in self.plan.happened.after(self.noted, usize::MAX) {
-            let number = event.number;
-            let (About::Host(host), died) = (event.about, event.what) else {
-                continue;
-            };
-            let died = match died {
-                What::HostDied(why) => Some(why),
-                _ => None,
-            };
-            if !switch.tell(HAPPENED, &HappenedTold { host, died }, &[]) {
-                return;
-            }
-            self.noted = number;
+        if self.hangups.came() {
+            self.signal_all(Signal::HUP);
+        }
+    }
+
+    fn signal_all(&self, signal: Signal) {
+        for switch in self.seats.iter().filter_map(|seat| seat.switch.as_ref()) {
+            switch.signal(signal);
         }
     }
 
@@ -257,32 +409,6 @@ impl Watch<'_> {
     fn stand_in(&mut self) {
         if self.without.elapsed() < UNTOLD {
             self.service.alive();
-        }
-    }
-
-    /// The switch's host has lost its switch.
-    fn count_death(&self) {
-        let hosts = self.plan.hosts.list();
-        let here = hosts.iter().position(|host| host.agent.is_none());
-        if let Some(place) = here {
-            self.plan.hosts.change(place, |host| host.deaths += 1);
-        }
-    }
-
-    /// Waits before the next switch; true where a signal ends the run.
-    fn pause(&mut self, pause: Duration) -> Result<bool, Failure> {
-        let until = Instant::now() + pause;
-        loop {
-            let left = until.saturating_duration_since(Instant::now());
-            self.stand_in();
-            if self.signals.came() {
-                return Ok(true);
-            }
-            if left.is_zero() {
-                return Ok(false);
-            }
-            let slept = Waiter::default().sleep(&[self.signals.as_fd()], left.min(LOOK));
-            slept.map_err(|error| Failure::outside(format!("can't wait: {error}")))?;
         }
     }
 }
@@ -300,14 +426,31 @@ impl Switch {
         let _ = rustix::process::kill_process(child, signal);
     }
 
-    /// Tells it to end; the second time it has to.
-    fn end(&mut self) {
-        match self.told_to_end {
-            None => self.signal(Signal::TERM),
-            Some(at) if at.elapsed() < ONE_SIGNAL => return,
-            Some(_) => self.signal(Signal::KILL),
+    /// Tells it what has happened to hosts, and how those stand that have changed.
+    fn tell_hosts(&mut self, plan: &Plan) {
+        for (place, host) in plan.hosts.list().into_iter().enumerate() {
+            if self.told.get(place) == Some(&host) {
+                continue;
+            }
+            let heard = self.tell(HOST, &HostTold::of(place, host.clone()), &[]);
+            if let (true, Some(told)) = (heard, self.told.get_mut(place)) {
+                *told = host;
+            }
         }
-        self.told_to_end = Some(Instant::now());
+        for event in plan.happened.after(self.noted, usize::MAX) {
+            let number = event.number;
+            let (About::Host(host), died) = (event.about, event.what) else {
+                continue;
+            };
+            let died = match died {
+                What::HostDied(why) => Some(why),
+                _ => None,
+            };
+            if !self.tell(HAPPENED, &HappenedTold { host, died }, &[]) {
+                return;
+            }
+            self.noted = number;
+        }
     }
 }
 

@@ -21,7 +21,8 @@ use super::super::agent::end_with;
 use super::super::onlook::Watched;
 use super::super::run_loaded;
 use super::composed::{Composed, load};
-use super::words::{BEGIN, Begin, HAPPENED, HOST, HappenedTold, HostTold, LONGEST};
+use super::words::{BEGIN, Begin, DIED, DiedTold, HAPPENED, HOST, HappenedTold, HostTold, LONGEST};
+use crate::dead::Dead;
 use crate::mark::Mark;
 
 /// Runs the switch for the process `parent`, until its inputs have ended.
@@ -49,17 +50,24 @@ pub(super) fn run(args: &Up, parent: u32, kinds: &[Kind]) -> Outcome {
     let composed = load(&args.composition, begin.seed, kinds)?;
     let happened = composed.run.happened.clone();
     let hosts = states(begin.hosts, &composed);
-    note_before(&happened, &hosts, begin.died, &composed);
+    note_before(&happened, &hosts, begin.died, &begin.host);
     let hosts = Hosts::new(hosts);
-    listen(channel, hosts.clone(), happened).map_err(lost)?;
+    let dead = Dead::default();
+    if let Some(before) = begin.before {
+        dead.set(before);
+    }
+    listen(channel, hosts.clone(), happened, dead.clone()).map_err(lost)?;
     let run = Run {
         hosts: places(&composed, &hosts),
+        standby: !composed.composition.standby.is_empty(),
+        witnesses: hosts.list().iter().filter_map(|host| host.agent).collect(),
         raised: Some(Raised {
             key: Key(begin.key),
             hosts,
             mark,
             start: begin.start,
             before: begin.before,
+            dead,
         }),
         duration: (args.duration).map(|most| most.saturating_sub(begin.since)),
         ..with_args(&composed, args)
@@ -83,11 +91,11 @@ fn with_args(composed: &Composed, args: &Up) -> Run {
     }
 }
 
-/// The hosts as they stand; that of the switch has this process.
+/// The hosts as they stand; that of the switch has this process, where it has no agent.
 fn states(told: Vec<HostTold>, composed: &Composed) -> Vec<HostState> {
     let here = &composed.composition.switch;
     let states = told.into_iter().map(HostTold::state);
-    let states = states.map(|state| match state.name == *here {
+    let states = states.map(|state| match state.name == *here && state.agent.is_none() {
         true => HostState {
             process: std::process::id(),
             since: Instant::now(),
@@ -99,12 +107,9 @@ fn states(told: Vec<HostTold>, composed: &Composed) -> Vec<HostState> {
 }
 
 /// Notes what has happened before this process was there.
-fn note_before(happened: &Events, hosts: &[HostState], died: Option<String>, composed: &Composed) {
+fn note_before(happened: &Events, hosts: &[HostState], died: Option<String>, here: &str) {
     match died {
-        Some(why) => {
-            let here = About::Host(composed.composition.switch.clone());
-            happened.note(here, What::SwitchDied(why));
-        }
+        Some(why) => happened.note(About::Host(here.to_owned()), What::SwitchDied(why)),
         None => {
             for host in hosts.iter().filter(|host| host.agent.is_some()) {
                 happened.note(About::Host(host.name.clone()), What::HostReady);
@@ -124,7 +129,7 @@ fn places(composed: &Composed, hosts: &Hosts) -> Vec<Host> {
 }
 
 /// Hears how the hosts stand, on a thread that ends with the program.
-fn listen(mut channel: Channel, hosts: Hosts, happened: Events) -> io::Result<()> {
+fn listen(mut channel: Channel, hosts: Hosts, happened: Events, dead: Dead) -> io::Result<()> {
     let thread = std::thread::Builder::new().name("hosts".to_owned());
     let hear = move || {
         // Where it is closed, the kernel ends this process.
@@ -139,6 +144,12 @@ fn listen(mut channel: Channel, hosts: Hosts, happened: Events) -> io::Result<()
                     if let Ok(told) = serde_json::from_slice::<HappenedTold>(&message.bytes) {
                         let what = told.died.map_or(What::HostReady, What::HostDied);
                         happened.note(About::Host(told.host), what);
+                    }
+                }
+                DIED => {
+                    if let Ok(told) = serde_json::from_slice::<DiedTold>(&message.bytes) {
+                        dead.set(told.start);
+                        happened.note(About::Host(told.host), What::SwitchDied(told.why));
                     }
                 }
                 _ => {}

@@ -4,7 +4,7 @@ use std::net::SocketAddr;
 use std::time::{Duration, Instant};
 
 use serde::{Deserialize, Serialize};
-use weir_ctl::hosts::HostState;
+use weir_ctl::hosts::{HostState, SwitchState};
 
 /// Kind of the first message, a [`Begin`], with the file of the inputs' mark and standard input.
 pub(super) const BEGIN: u8 = 0;
@@ -12,6 +12,8 @@ pub(super) const BEGIN: u8 = 0;
 pub(super) const HOST: u8 = 1;
 /// Kind of a [`HappenedTold`].
 pub(super) const HAPPENED: u8 = 2;
+/// Kind of a [`DiedTold`].
+pub(super) const DIED: u8 = 3;
 /// Octets of the longest message.
 pub(super) const LONGEST: usize = 1 << 20;
 
@@ -23,6 +25,8 @@ pub(super) struct Begin {
     pub(super) seed: u64,
     /// All hosts, in the order of the composition.
     pub(super) hosts: Vec<HostTold>,
+    /// Name of the switch's host.
+    pub(super) host: String,
     /// Time since the first switch was started.
     pub(super) since: Duration,
     /// The end of the switch before.
@@ -44,6 +48,8 @@ pub(super) struct HostTold {
     pub(super) deaths: u64,
     /// Age of the state.
     pub(super) age: Duration,
+    /// Number of its switch's process, and whether that runs, where several hosts have one.
+    pub(super) switch: Option<(u32, bool)>,
 }
 
 /// Something that has happened to a host.
@@ -52,6 +58,15 @@ pub(super) struct HappenedTold {
     pub(super) host: String,
     /// Why its agent has died; `None` where it is ready.
     pub(super) died: Option<String>,
+}
+
+/// The switch of another host has died.
+#[derive(Debug, Serialize, Deserialize)]
+pub(super) struct DiedTold {
+    pub(super) host: String,
+    pub(super) why: String,
+    /// The number of its start.
+    pub(super) start: u32,
 }
 
 impl HostTold {
@@ -64,6 +79,7 @@ impl HostTold {
             is_ready: host.state == HostState::READY,
             deaths: host.deaths,
             age: host.since.elapsed(),
+            switch: host.switch.map(|its| (its.process, its.runs)),
         }
     }
 
@@ -80,6 +96,7 @@ impl HostTold {
             since: Instant::now()
                 .checked_sub(self.age)
                 .unwrap_or_else(Instant::now),
+            switch: (self.switch).map(|(process, runs)| SwitchState { process, runs }),
         }
     }
 }

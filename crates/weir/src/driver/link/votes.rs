@@ -1,0 +1,266 @@
+//! An agent's votes: for each run, which switch has its place ([`weir_control::lease`]), and what
+//! switches and agents say to one another about that.
+
+use std::collections::BTreeMap;
+
+use serde::{Deserialize, Serialize};
+use weir_control::lease::{Ask, Tenant, Told, Voter, Want};
+use weir_packet::Time;
+
+use super::super::clock::Clock;
+use super::hello::VERSION;
+
+/// Runs for which an agent votes at most.
+const MOST_RUNS: usize = 64;
+
+/// A switch's question.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub(super) struct SaidAsk {
+    /// Version of all that is said.
+    version: u32,
+    /// Name of the run.
+    run: String,
+    /// What switches of one run have in common.
+    kind: String,
+    asked: u64,
+    start: u32,
+    want: SaidWant,
+    length: u64,
+    dead: Option<u32>,
+}
+
+/// An agent's answer.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub(super) struct SaidTold {
+    /// Version of all that is said.
+    version: u32,
+    asked: u64,
+    want: SaidWant,
+    granted: bool,
+    /// Generation and start of the switch that has the place.
+    by: Option<(u16, u32)>,
+    newest: u16,
+    /// The kind of that switch.
+    kind: String,
+}
+
+#[derive(Clone, Copy, Debug, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+enum SaidWant {
+    Look,
+    Place(u16),
+    Leave(u16),
+}
+
+impl SaidWant {
+    fn of(want: Want) -> SaidWant {
+        match want {
+            Want::Look => SaidWant::Look,
+            Want::Place(generation) => SaidWant::Place(generation),
+            Want::Leave(generation) => SaidWant::Leave(generation),
+        }
+    }
+
+    fn want(self) -> Want {
+        match self {
+            SaidWant::Look => Want::Look,
+            SaidWant::Place(generation) => Want::Place(generation),
+            SaidWant::Leave(generation) => Want::Leave(generation),
+        }
+    }
+}
+
+impl SaidAsk {
+    /// The question as octets.
+    pub(super) fn octets(ask: &Ask, run: &str, kind: &str) -> Vec<u8> {
+        let said = SaidAsk {
+            version: VERSION,
+            run: run.to_owned(),
+            kind: kind.to_owned(),
+            asked: ask.asked.0,
+            start: ask.start,
+            want: SaidWant::of(ask.want),
+            length: ask.length,
+            dead: ask.dead,
+        };
+        // Names and numbers only: this can't fail.
+        serde_json::to_vec(&said).unwrap_or_default()
+    }
+
+    fn ask(&self) -> Ask {
+        Ask {
+            asked: Time(self.asked),
+            start: self.start,
+            want: self.want.want(),
+            length: self.length,
+            dead: self.dead,
+        }
+    }
+}
+
+impl SaidTold {
+    /// The answer, and the kind of the switch that has the place; `None` where the octets are none
+    /// of this version.
+    pub(super) fn read(octets: &[u8]) -> Option<(Told, String)> {
+        let said: SaidTold = serde_json::from_slice(octets).ok()?;
+        let told = Told {
+            asked: Time(said.asked),
+            want: said.want.want(),
+            granted: said.granted,
+            by: (said.by).map(|(generation, start)| Tenant { generation, start }),
+            newest: said.newest,
+        };
+        (said.version == VERSION).then_some((told, said.kind))
+    }
+}
+
+struct Vote {
+    voter: Voter,
+    /// The kind of the last switch that got the place.
+    kind: String,
+}
+
+/// The votes of an agent.
+pub(super) struct Votes {
+    clock: Clock,
+    born: Time,
+    of_runs: BTreeMap<String, Vote>,
+}
+
+impl Votes {
+    pub(super) fn new() -> Votes {
+        let clock = Clock::start();
+        Votes {
+            clock,
+            born: clock.now(),
+            of_runs: BTreeMap::new(),
+        }
+    }
+
+    /// Answers a question. `newest`: the newest generation of a switch that has runtimes here.
+    ///
+    /// # Errors
+    ///
+    /// The question makes no sense, or there are votes for too many runs.
+    pub(super) fn hear(&mut self, question: &[u8], newest: u16) -> Result<Vec<u8>, String> {
+        let said: Option<SaidAsk> = serde_json::from_slice(question).ok();
+        let Some(said) = said.filter(|said| said.version == VERSION) else {
+            return Err("the switch is of another version of weir than this agent".to_owned());
+        };
+        let now = self.clock.now();
+        if !self.of_runs.contains_key(&said.run) {
+            self.make_room(now)?;
+        }
+        let vote = self
+            .of_runs
+            .entry(said.run.clone())
+            .or_insert_with(|| Vote {
+                voter: Voter::new(self.born),
+                kind: String::new(),
+            });
+        vote.voter.know(newest);
+        let told = vote.voter.hear(now, &said.ask());
+        if told.granted {
+            vote.kind = said.kind;
+        }
+        let answer = SaidTold {
+            version: VERSION,
+            asked: told.asked.0,
+            want: SaidWant::of(told.want),
+            granted: told.granted,
+            by: told.by.map(|by| (by.generation, by.start)),
+            newest: told.newest,
+            kind: vote.kind.clone(),
+        };
+        serde_json::to_vec(&answer).map_err(|error| error.to_string())
+    }
+
+    /// True where another switch of the run has the place.
+    pub(super) fn have_another(&self, run: &str, generation: u16, start: u32) -> bool {
+        let vote = self.of_runs.get(run);
+        let tenant = vote.and_then(|vote| vote.voter.tenant(self.clock.now()));
+        tenant.is_some_and(|tenant| tenant != Tenant { generation, start })
+    }
+
+    /// Forgets runs whose place nobody has, where there are too many.
+    fn make_room(&mut self, now: Time) -> Result<(), String> {
+        if self.of_runs.len() < MOST_RUNS {
+            return Ok(());
+        }
+        let votes = &mut self.of_runs;
+        votes.retain(|_, vote| vote.voter.tenant(now).is_some());
+        match votes.len() < MOST_RUNS {
+            true => Ok(()),
+            false => Err(format!(
+                "switches of {MOST_RUNS} other runs have asked before"
+            )),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn question(run: &str, start: u32, want: Want) -> Vec<u8> {
+        let ask = Ask {
+            asked: Time(5),
+            start,
+            want,
+            // The agent has only just started.
+            length: 0,
+            dead: None,
+        };
+        SaidAsk::octets(&ask, run, "kind")
+    }
+
+    fn ask(votes: &mut Votes, run: &str, start: u32, want: Want) -> (Told, String) {
+        let answer = votes.hear(&question(run, start, want), 0).unwrap();
+        SaidTold::read(&answer).unwrap()
+    }
+
+    #[test]
+    fn each_run_has_a_vote_of_its_own() {
+        let mut votes = Votes::new();
+        let lasting = |start, want| {
+            let ask = Ask {
+                asked: Time(5),
+                start,
+                want,
+                length: 60_000_000_000,
+                dead: None,
+            };
+            SaidAsk::octets(&ask, "edge", "kind")
+        };
+        // It has just started, and does not know what it promised before.
+        let answer = votes.hear(&lasting(1, Want::Place(1)), 0).unwrap();
+        assert!(!SaidTold::read(&answer).unwrap().0.granted);
+        let (told, kind) = ask(&mut votes, "edge", 1, Want::Place(1));
+        assert!(told.granted && kind == "kind");
+        let answer = votes.hear(&lasting(1, Want::Place(1)), 0).unwrap();
+        assert!(SaidTold::read(&answer).unwrap().0.granted);
+        assert!(votes.have_another("edge", 2, 2) && !votes.have_another("edge", 1, 1));
+        assert!(!votes.have_another("other", 2, 2));
+        assert!(ask(&mut votes, "other", 2, Want::Place(1)).0.granted);
+        assert!(!ask(&mut votes, "edge", 2, Want::Place(2)).0.granted);
+    }
+
+    #[test]
+    fn a_runtime_here_of_a_newer_switch_counts() {
+        let mut votes = Votes::new();
+        let answer = votes.hear(&question("edge", 1, Want::Place(3)), 3).unwrap();
+        let (told, _) = SaidTold::read(&answer).unwrap();
+        assert!(!told.granted && told.newest == 3);
+        assert!(ask(&mut votes, "edge", 1, Want::Place(4)).0.granted);
+    }
+
+    #[test]
+    fn nonsense_is_refused_and_runs_have_a_bound() {
+        let mut votes = Votes::new();
+        assert!(votes.hear(b"{}", 0).is_err());
+        for run in 0..10 * MOST_RUNS {
+            ask(&mut votes, &run.to_string(), 1, Want::Look);
+        }
+        assert!(votes.of_runs.len() <= MOST_RUNS);
+    }
+}

@@ -1,0 +1,112 @@
+//! `weir run --standby`: waits until this is the run's switch, before any port is opened.
+
+use std::collections::BTreeSet;
+use std::net::{IpAddr, SocketAddr};
+
+use crate::args::{Host, Run};
+use crate::driver::link::{LeasePlan, Standing, kind};
+use crate::driver::process::digest;
+use crate::driver::{ChainPlan, Lease};
+use crate::exit::Failure;
+use crate::say::say;
+use crate::seed;
+use crate::service::Service;
+
+use super::cluster;
+use super::signals::end_signals;
+
+/// Hosts with agents, at least: two of them are a majority when one is gone.
+const FEWEST: usize = 3;
+
+/// How the wait has ended.
+pub(super) enum Stood {
+    /// There is no other switch.
+    Alone,
+    /// This is the switch.
+    Has(Lease),
+    /// A signal has come.
+    Ended,
+}
+
+/// Waits until most agents say that this is the switch.
+pub(super) fn stand(args: &Run, plans: &[ChainPlan]) -> Result<Stood, Failure> {
+    let Some(plan) = plan(args, plans)? else {
+        return Ok(Stood::Alone);
+    };
+    let signals = end_signals()?;
+    let mut service = Service::of_process();
+    let mut standing = Standing::open(plan)?;
+    let mut told = None;
+    loop {
+        if let Some(dead) = (args.raised.as_ref()).and_then(|raised| raised.dead.get()) {
+            standing.know_dead(dead);
+        }
+        if standing.step()? {
+            break;
+        }
+        if signals.came() {
+            return Ok(Stood::Ended);
+        }
+        let tenant = standing.before().map(|tenant| tenant.generation);
+        if let Some(generation) = tenant
+            && told != tenant
+        {
+            told = tenant;
+            say(format_args!(
+                "stands by: another switch, of generation {generation}, has the place"
+            ));
+            // The service manager waits for that. In `weir up` only a switch that runs says so.
+            if args.raised.is_none() {
+                service.ready();
+            }
+        }
+        service.alive();
+    }
+    if told.is_some() {
+        say(format_args!(
+            "takes over: most agents say that this is the switch"
+        ));
+    }
+    Ok(Stood::Has(standing.keep()?))
+}
+
+/// Where it asks; `None` where nobody else stands by.
+fn plan(args: &Run, plans: &[ChainPlan]) -> Result<Option<LeasePlan>, Failure> {
+    let (true, Some(runtimes), Some(key)) = (args.standby, args.runtimes, cluster::key(args)?)
+    else {
+        return Ok(None);
+    };
+    let voters = args.hosts.iter().filter_map(agent);
+    let voters: BTreeSet<SocketAddr> = voters.chain(args.witnesses.iter().copied()).collect();
+    let hosts: BTreeSet<IpAddr> = voters.iter().map(SocketAddr::ip).collect();
+    if hosts.len() < FEWEST {
+        return Err(Failure::usage(format!(
+            "`--standby` needs agents on {FEWEST} hosts or more, most of which say which switch runs: \
+             `--hosts` and `--witnesses` name {}",
+            hosts.len()
+        )));
+    }
+    let digest = digest(plans.iter().map(|chain| &chain.plan));
+    let places = args.most_runtimes.unwrap_or(runtimes).max(runtimes) as usize;
+    let replication = args.replication.unwrap_or_default().to_string();
+    let run = cluster::name_of(args);
+    let kind = kind(&run, digest, places, &replication);
+    Ok(Some(LeasePlan {
+        voters: voters.into_iter().collect(),
+        key,
+        kind: format!("{kind}/{}ms", args.heartbeat),
+        run,
+        beats: cluster::beats(args),
+        start: match &args.raised {
+            Some(raised) => raised.start,
+            None => seed::random() as u32,
+        },
+    }))
+}
+
+fn agent(host: &Host) -> Option<SocketAddr> {
+    match host {
+        Host::Local => None,
+        Host::Agent(at) => Some(*at),
+    }
+}
