@@ -12,7 +12,7 @@ use weir_ctl::command::CommandSender;
 use weir_graph::ChainFile;
 use weir_io::live::{self, EndSignals, LiveClock, LiveOptions};
 use weir_nf::host::Stage;
-use weir_packet::FramePool;
+use weir_packet::{FramePool, MemoryLayout};
 use weir_runtime::RuntimeConfig;
 
 use super::commands::command_channel;
@@ -71,26 +71,16 @@ pub(super) fn run(
     let memory = sorted.memory()?;
     // Threads that start inherit it: a signal would kill them.
     let signals = end_signals()?;
+    let chains = (stages, plans);
     if let Some(runtimes) = args.runtimes {
-        let chains = (stages, plans, cluster::processes(args, runtimes, plans));
-        let played = cluster::start(args, runtimes, file, chains, config, memory)?
-            .handing_over(args.lease.is_some());
-        let senders = played.command_senders();
-        let ran = drive(args, file, sorted, signals, config.seed, played, senders)?;
-        return ran.end(args, config, |played, of_run| {
-            played.sum_up(args, None, of_run)
-        });
+        let rest = (sorted, signals, memory);
+        return switched(args, runtimes, file, chains, rest, config, None);
     }
     if let Some(workers) = args.workers {
         if let Some(obstacle) = Workers::obstacle(stages) {
             let more = workers::by_switch(workers, obstacle);
-            let chains = (stages, plans, cluster::processes(args, workers, plans));
-            let played = cluster::start(args, workers, file, chains, config, memory)?;
-            let senders = played.command_senders();
-            let ran = drive(args, file, sorted, signals, config.seed, played, senders)?;
-            return ran.end(args, config, |played, of_run| {
-                played.sum_up(args, Some(more), of_run);
-            });
+            let rest = (sorted, signals, memory);
+            return switched(args, workers, file, chains, rest, config, Some(more));
         }
         let obstacle = match &args.placed {
             Some(_) => Some("the placement gives the ports a thread".to_owned()),
@@ -129,6 +119,26 @@ pub(super) fn run(
     )?;
     ran.end(args, config, |executor, of_run| {
         alone::sum_up(executor, args, file, plans, &inputs, of_run);
+    })
+}
+
+/// Chains of one stage each, behind a switch with so many runtimes.
+fn switched(
+    args: &Run,
+    runtimes: u32,
+    file: &ChainFile,
+    (stages, plans): (&[Stage], &[ChainPlan]),
+    (sorted, signals, memory): (Sorted, EndSignals, MemoryLayout),
+    config: RuntimeConfig,
+    more: Option<Box<dyn More>>,
+) -> Outcome {
+    let chains = (stages, plans, cluster::processes(args, runtimes, plans));
+    let played = cluster::start(args, runtimes, file, chains, config, memory)?
+        .handing_over(args.lease.is_some());
+    let senders = played.command_senders();
+    let ran = drive(args, file, sorted, signals, config.seed, played, senders)?;
+    ran.end(args, config, |played, of_run| {
+        played.sum_up(args, more, of_run);
     })
 }
 
