@@ -5,6 +5,15 @@
 //!                     │  │
 //!                   one  two            agents: 10.98.1.2, 10.98.2.2
 //! ```
+//!
+//! With a switch that stands by, two hosts have one, and all are at bridges:
+//!
+//! ```text
+//!             ┌─ weir  ─┐
+//!   client ── ┤         ├ ── server
+//!             └─ spare ─┘
+//!            one  two  three            agents: 10.98.0.1, 10.98.0.2, 10.98.0.3
+//! ```
 
 use std::collections::BTreeSet;
 use std::ffi::OsString;
@@ -19,12 +28,14 @@ use serde_json::Value;
 
 use crate::wire::{enter, try_run};
 
-/// Hosts of runtimes, beside that of the switch.
-pub(super) const HOSTS: [&str; 2] = ["one", "two"];
+/// Hosts of runtimes, beside that of the switch; the last one only where a switch stands by.
+pub(super) const HOSTS: [&str; 3] = ["one", "two", "three"];
+/// Hosts of switches; the second one where one stands by.
+const SWITCHES: [&str; 2] = ["weir", "spare"];
 /// Longest time that weir takes to end, and between two looks.
 const PATIENCE: Duration = Duration::from_secs(60);
 const LOOK: Duration = Duration::from_millis(20);
-const PLACES: [&str; 3] = ["client", "weir", "server"];
+const ENDS: [&str; 2] = ["client", "server"];
 const KEY: &str = "8f1d5a0c3b7e9246d0a1b2c3d4e5f607";
 
 /// Which way packets between the switch's host and another one are cut off.
@@ -62,10 +73,12 @@ pub(super) struct Bed {
     folder: PathBuf,
     /// The words of the weir that runs.
     words: Vec<OsString>,
+    /// A switch stands by.
+    has_spare: bool,
 }
 
 impl Bed {
-    pub(super) fn new() -> Result<Bed, String> {
+    pub(super) fn new(has_spare: bool) -> Result<Bed, String> {
         let mark = format!("ledger-{}", std::process::id());
         let folder = std::env::temp_dir().join(&mark);
         std::fs::create_dir_all(&folder).map_err(|error| error.to_string())?;
@@ -74,23 +87,47 @@ impl Bed {
             mark,
             folder,
             words,
+            has_spare,
         };
-        let [client, weir, server] = PLACES.map(|place| bed.name(place));
+        let places: Vec<String> = bed.places().map(|place| bed.name(place)).collect();
         let mut script = format!(
-            "for n in {client} {weir} {server} {one} {two}; do
+            "for n in {}; do
                ip netns add $n
                ip netns exec $n sysctl -qw net.ipv6.conf.default.disable_ipv6=1
                ip -n $n link set lo up
-             done
-             ip link add eth0 netns {client} type veth peer name inside netns {weir}
+             done\n",
+            places.join(" ")
+        );
+        script += &match has_spare {
+            true => bed.bridges(),
+            false => bed.cables(),
+        };
+        try_run("sh", &["-euc", &script])?;
+        Ok(bed)
+    }
+
+    fn places(&self) -> impl Iterator<Item = &'static str> {
+        let (switches, hosts, hub) = match self.has_spare {
+            true => (2, 3, Some("hub")),
+            false => (1, 2, None),
+        };
+        let switches = SWITCHES.into_iter().take(switches);
+        let hosts = HOSTS.into_iter().take(hosts);
+        ENDS.into_iter().chain(switches).chain(hosts).chain(hub)
+    }
+
+    /// Each at a cable of its own.
+    fn cables(&self) -> String {
+        let [client, server] = ENDS.map(|place| self.name(place));
+        let weir = self.name("weir");
+        let mut script = format!(
+            "ip link add eth0 netns {client} type veth peer name inside netns {weir}
              ip link add eth0 netns {server} type veth peer name outside netns {weir}
              for n in {client} {server}; do ip -n $n link set eth0 up; done
-             for i in inside outside; do ip -n {weir} link set $i up; done\n",
-            one = bed.name("one"),
-            two = bed.name("two"),
+             for i in inside outside; do ip -n {weir} link set $i up; done\n"
         );
-        for (number, host) in (1..).zip(HOSTS) {
-            let name = bed.name(host);
+        for (number, host) in (1..).zip(HOSTS).take(2) {
+            let name = self.name(host);
             script += &format!(
                 "ip link add eth0 netns {name} type veth peer name {host} netns {weir}
                  ip -n {weir} addr add 10.98.{number}.1/24 dev {host}
@@ -99,8 +136,52 @@ impl Bed {
                  ip -n {name} link set eth0 up\n"
             );
         }
-        try_run("sh", &["-euc", &script])?;
-        Ok(bed)
+        script
+    }
+
+    /// All at bridges.
+    fn bridges(&self) -> String {
+        let hub = self.name("hub");
+        let mut script = format!(
+            "for b in inside outside net; do
+               ip -n {hub} link add $b type bridge; ip -n {hub} link set $b up
+             done\n"
+        );
+        let mut join = |place: &str, interface: &str, bridge: &str| {
+            let name = self.name(place);
+            script += &format!(
+                "ip link add {interface} netns {name} type veth peer name {place}-{bridge} netns {hub}
+                 ip -n {hub} link set {place}-{bridge} master {bridge} up
+                 ip -n {name} link set {interface} up\n"
+            );
+        };
+        join("client", "eth0", "inside");
+        join("server", "eth0", "outside");
+        for place in SWITCHES {
+            join(place, "inside", "inside");
+            join(place, "outside", "outside");
+            join(place, "net", "net");
+        }
+        for host in HOSTS {
+            join(host, "eth0", "net");
+        }
+        for (number, host) in (1..).zip(HOSTS) {
+            let name = self.name(host);
+            script += &format!("ip -n {name} addr add 10.98.0.{number}/24 dev eth0\n");
+        }
+        for (number, host) in (11..).zip(SWITCHES) {
+            let name = self.name(host);
+            script += &format!("ip -n {name} addr add 10.98.0.{number}/24 dev net\n");
+        }
+        script
+    }
+
+    /// The addresses of agents, as `--hosts` takes them.
+    fn agent_at(&self, host: usize) -> String {
+        match self.has_spare {
+            true => format!("10.98.0.{}:4790", host + 1),
+            false => format!("10.98.{}.2:4790", host + 1),
+        }
     }
 
     fn name(&self, place: &str) -> String {
@@ -145,22 +226,27 @@ impl Bed {
         Ok(path)
     }
 
+    /// The socket of the weir that runs, or its name where another one stands by.
     fn socket(&self) -> PathBuf {
-        self.folder.join("weir.sock")
+        match self.has_spare {
+            true => self.mark.clone().into(),
+            false => self.folder.join("weir.sock"),
+        }
     }
 
     /// Starts an agent on each host.
     pub(super) fn agents(&self, flows: u32) -> Result<Vec<Process>, String> {
         self.chain(flows)?;
         self.key()?;
-        (0..HOSTS.len()).map(|host| self.agent(host)).collect()
+        let hosts = if self.has_spare { 3 } else { 2 };
+        (0..hosts).map(|host| self.agent(host)).collect()
     }
 
     /// Starts an agent on a host that had one.
     pub(super) fn agent(&self, host: usize) -> Result<Process, String> {
         let mut command = self.weir(HOSTS[host])?;
         command.arg("agent").arg(self.chain_path());
-        command.args(["--listen", &format!("10.98.{}.2:4790", host + 1)]);
+        command.args(["--listen", &self.agent_at(host)]);
         command.arg("--key").arg(self.key_path());
         Process::start(&mut command, "agent for", Stdio::null())
     }
@@ -176,7 +262,12 @@ impl Bed {
         self.words = vec!["run".into(), self.chain(flows)?.into()];
         let words = ["--in", &inside, "--out", &outside, "--output", "json"];
         self.words.extend(words.map(OsString::from));
-        self.words.push("--control".into());
+        let control = if self.has_spare {
+            "--name"
+        } else {
+            "--control"
+        };
+        self.words.push(control.into());
         self.words.push(self.socket().into());
         if more.iter().any(|word| word == "--hosts") {
             self.words.push("--key".into());
@@ -192,6 +283,23 @@ impl Bed {
         let mut command = self.weir("weir")?;
         command.args(&self.words);
         Process::start(&mut command, "running", out.into())
+    }
+
+    /// Starts the same weir on the other host or this one (`at`), where it stands by.
+    fn weir_by(&self, at: usize) -> Result<Process, String> {
+        let mut command = self.weir(SWITCHES[at % 2])?;
+        command.args(&self.words);
+        Process::start(&mut command, "stands by", Stdio::null())
+    }
+
+    /// Sets the wires of a switch's host.
+    fn wires(&self, at: usize, state: &str) -> Result<(), String> {
+        let (hub, place) = (self.name("hub"), SWITCHES[at % 2]);
+        for bridge in ["inside", "outside", "net"] {
+            let wire = format!("{place}-{bridge}");
+            try_run("ip", &["-n", &hub, "link", "set", &wire, state])?;
+        }
+        Ok(())
     }
 
     fn summary_path(&self) -> PathBuf {
@@ -279,10 +387,62 @@ fn read(path: &Path) -> Result<Value, String> {
 
 impl Drop for Bed {
     fn drop(&mut self) {
-        for place in PLACES.iter().chain(&HOSTS) {
+        for place in self.places() {
             let _ = try_run("ip", &["netns", "del", &self.name(place)]);
         }
         let _ = std::fs::remove_dir_all(&self.folder);
+    }
+}
+
+/// The switch that runs, and one that stands by.
+pub(super) struct Switches {
+    pub(super) runs: Process,
+    spare: Option<Process>,
+    /// Number of the host of the one that runs.
+    at: usize,
+}
+
+impl Switches {
+    /// This one, and one that stands by where the bed has a host for it.
+    pub(super) fn of(bed: &Bed, runs: Process) -> Result<Switches, String> {
+        Ok(Switches {
+            runs,
+            spare: bed.has_spare.then(|| bed.weir_by(1)).transpose()?,
+            at: 0,
+        })
+    }
+
+    /// The host of the one that runs loses its power: waits until the other one runs.
+    pub(super) fn lose_host(&mut self, bed: &Bed) -> Result<(), String> {
+        let spare = self.spare.take().ok_or("no switch stands by")?;
+        self.runs.kill();
+        bed.wires(self.at, "down")?;
+        (self.runs, self.at) = (spare, self.at + 1);
+        let until = Instant::now() + PATIENCE;
+        while let Err(why) = bed.stats() {
+            if Instant::now() > until {
+                return Err(format!("the switch that stood by does not run: {why}"));
+            }
+            std::thread::sleep(LOOK);
+        }
+        Ok(())
+    }
+
+    /// A host that has lost its power is back, and its switch stands by.
+    pub(super) fn mend(&mut self, bed: &Bed) -> Result<(), String> {
+        if bed.has_spare && self.spare.is_none() {
+            bed.wires(self.at + 1, "up")?;
+            self.spare = Some(bed.weir_by(self.at + 1)?);
+        }
+        Ok(())
+    }
+
+    /// Ends both.
+    pub(super) fn end(mut self) -> Result<(), String> {
+        if let Some(spare) = &mut self.spare {
+            spare.kill();
+        }
+        self.runs.end()
     }
 }
 

@@ -15,7 +15,7 @@ use serde_json::{Value, json};
 use crate::log::Log;
 use crate::stats::Spread;
 use crate::wire::enter;
-use bed::{Bed, Process, Way};
+use bed::{Bed, Process, Switches, Way};
 use book::Verdict;
 use nemesis::{Choice, Fault, Nemesis};
 use traffic::Shared;
@@ -75,6 +75,11 @@ impl Settings {
                     settings.hosts = true;
                     Some(())
                 }
+                ("standby", "") => {
+                    settings.choice = Choice::Always(Fault::LoseHost);
+                    settings.hosts = true;
+                    Some(())
+                }
                 ("cut", "") => {
                     settings.cut(Way::Both, 2_000);
                     Some(())
@@ -105,8 +110,8 @@ impl Settings {
             };
             known.ok_or_else(|| {
                 format!(
-                    "`{word}`: write quick, flows=N, rate=N, faults=N, runtimes=N, hosts, switch, cut, \
-                     cut=MS, deaf=MS, mute=MS, seed=N and after it overlap, heartbeat=MS, replication=WHEN or \
+                    "`{word}`: write quick, flows=N, rate=N, faults=N, runtimes=N, hosts, switch, standby, \
+                     cut, cut=MS, deaf=MS, mute=MS, seed=N and after it overlap, heartbeat=MS, replication=WHEN or \
                      ports=xdp|af-packet"
                 )
             })?;
@@ -120,22 +125,25 @@ impl Settings {
         (self.choice, self.hosts) = (Choice::Always(cut), true);
     }
 
+    /// A switch stands by on another host.
+    fn has_spare(&self) -> bool {
+        self.choice == Choice::Always(Fault::LoseHost)
+    }
+
     /// The words of `weir run` that place the runtimes.
     fn words(&self) -> Vec<String> {
         let mut words = vec!["--runtimes".to_owned(), self.runtimes.to_string()];
         words.extend(["--replication".to_owned(), self.replication.clone()]);
+        let hosts = match self.has_spare() {
+            true => "10.98.0.1:4790,10.98.0.2:4790,10.98.0.3:4790",
+            false => "local,10.98.1.2:4790,10.98.2.2:4790",
+        };
+        let heartbeat = self.heartbeat.to_string();
         match self.hosts {
             false => words.push("--processes".to_owned()),
-            true => words.extend(
-                [
-                    "--hosts",
-                    "local,10.98.1.2:4790,10.98.2.2:4790",
-                    "--heartbeat",
-                    &self.heartbeat.to_string(),
-                ]
-                .map(str::to_owned),
-            ),
+            true => words.extend(["--hosts", hosts, "--heartbeat", &heartbeat].map(str::to_owned)),
         }
+        words.extend(self.has_spare().then(|| "--standby".to_owned()));
         words
     }
 }
@@ -146,12 +154,13 @@ pub(crate) fn run(words: &[&str]) -> Result<(), String> {
     let settings = Settings::of(words)?;
     let mut log = Log::create("ledger.jsonl")?;
     log.line(&json!({"settings": format!("{settings:?}")}))?;
-    let mut bed = Bed::new()?;
+    let mut bed = Bed::new(settings.has_spare())?;
     let mut agents = match settings.hosts {
         true => bed.agents(settings.flows)?,
         false => Vec::new(),
     };
-    let mut weir = bed.run(settings.flows, &settings.ports, &settings.words())?;
+    let weir = bed.run(settings.flows, &settings.ports, &settings.words())?;
+    let mut switches = Switches::of(&bed, weir)?;
     let shared = Shared::new();
     let (flows, rate) = (settings.flows, settings.rate);
     let receiver = at(&bed, "server", &shared, move |shared| {
@@ -160,18 +169,28 @@ pub(crate) fn run(words: &[&str]) -> Result<(), String> {
     let sender = at(&bed, "client", &shared, move |shared| {
         traffic::send(shared, flows, rate)
     });
-    let faults = go_through(&settings, &bed, (&mut weir, &mut agents), &shared, &mut log);
+    let faults = go_through(
+        &settings,
+        &bed,
+        (&mut switches, &mut agents),
+        &shared,
+        &mut log,
+    );
     shared.stop_sending();
     let sent = sender.join().map_err(|_| "the sender died")?;
     settle(&shared);
     // Its end lets out what it still has.
-    let over = weir.end();
+    let over = switches.end();
     std::thread::sleep(Duration::from_millis(100));
     shared.stop_receiving();
     let verdict = receiver.join().map_err(|_| "the receiver died")?;
     over?;
     let (faults, sent, verdict) = (faults?, sent?, verdict?);
-    let summary = bed.summary()?;
+    // A switch that hands over prints none.
+    let summary = match settings.has_spare() {
+        true => Value::Null,
+        false => bed.summary()?,
+    };
     tell(&faults);
     judge(&settings, sent, verdict, &summary, &mut log)?;
     log.finish()
@@ -216,7 +235,7 @@ struct Seen {
 fn go_through(
     settings: &Settings,
     bed: &Bed,
-    (weir, agents): (&mut Process, &mut [Process]),
+    (switches, agents): (&mut Switches, &mut [Process]),
     shared: &Shared,
     log: &mut Log,
 ) -> Result<Vec<Seen>, String> {
@@ -229,8 +248,9 @@ fn go_through(
         let attack = nemesis.next(number);
         let fault = attack.fault;
         // A killed switch loses its packets, so their delays don't show the pause: silence does.
+        let is_switch = matches!(fault, Fault::KillSwitch | Fault::LoseHost);
         let longest = || match fault {
-            Fault::KillSwitch => shared.take_silence(),
+            Fault::KillSwitch | Fault::LoseHost => shared.take_silence(),
             _ => shared.take_longest(),
         };
         longest();
@@ -238,8 +258,8 @@ fn go_through(
         let quiet = longest();
         let began = Instant::now();
         log.line(&json!({"fault": number, "what": format!("{attack:?}")}))?;
-        owed += attack.carry_out(bed, weir, agents)?;
-        if fault == Fault::KillSwitch {
+        owed += attack.carry_out(bed, switches, agents)?;
+        if is_switch {
             // The new one counts anew.
             (deaths, owed) = (0, 0);
         }
@@ -263,6 +283,7 @@ fn go_through(
             "protected_s": seen.protected,
         }))?;
         faults.push(seen);
+        switches.mend(bed)?;
     }
     protected(bed, deaths + owed)?;
     // A packet more of each flow: it has come through what was there before.
@@ -343,7 +364,8 @@ fn judge(
         came: verdict.came,
         ..Verdict::default()
     };
-    if settings.choice == Choice::Always(Fault::KillSwitch) {
+    let of_switch = [Fault::KillSwitch, Fault::LoseHost].map(Choice::Always);
+    if of_switch.contains(&settings.choice) {
         // Each switch has its own counts. What one had is lost with it; nothing else may be.
         return match verdict == clean {
             true => Ok(()),

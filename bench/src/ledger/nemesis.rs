@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use serde_json::Value;
 
-use super::bed::{Bed, HOSTS, Process, Way};
+use super::bed::{Bed, HOSTS, Process, Switches, Way};
 use crate::seeded::Seeded;
 use crate::wire::try_run;
 
@@ -28,6 +28,8 @@ pub(super) enum Fault {
     Cut(Way, Duration),
     /// The switch is killed, and with it the runtimes of its host; another one is started.
     KillSwitch,
+    /// The host of the switch loses its power; one that stands by elsewhere takes over.
+    LoseHost,
 }
 
 /// How faults are chosen.
@@ -127,16 +129,16 @@ impl Attack {
     pub(super) fn carry_out(
         &self,
         bed: &Bed,
-        weir: &mut Process,
+        switches: &mut Switches,
         agents: &mut [Process],
     ) -> Result<u64, String> {
         if let Some(number) = self.moves {
             move_some(bed, number)?;
         }
-        let host = self.victim % HOSTS.len();
+        let host = self.victim % agents.len().max(1);
         match self.fault {
             Fault::Kill => {
-                let Some(process) = self.victim(weir, agents) else {
+                let Some(process) = self.victim(&switches.runs, agents) else {
                     return Ok(0);
                 };
                 try_run("kill", &["-9", &process])?;
@@ -149,12 +151,16 @@ impl Attack {
                 return Ok(1);
             }
             Fault::KillSwitch => {
-                weir.kill();
-                *weir = bed.weir_again()?;
+                switches.runs.kill();
+                switches.runs = bed.weir_again()?;
+                return Ok(0);
+            }
+            Fault::LoseHost => {
+                switches.lose_host(bed)?;
                 return Ok(0);
             }
             Fault::Stop(length) => {
-                let Some(process) = self.victim(weir, agents) else {
+                let Some(process) = self.victim(&switches.runs, agents) else {
                     return Ok(0);
                 };
                 try_run("kill", &["-STOP", &process])?;
@@ -221,7 +227,7 @@ mod tests {
                 Fault::KillAgent => 1,
                 Fault::Stop(_) => 2,
                 Fault::Cut(way, _) => 3 + way as u32,
-                Fault::KillSwitch => unreachable!("it is not drawn"),
+                Fault::KillSwitch | Fault::LoseHost => unreachable!("it is not drawn"),
             });
         }
         assert_eq!(kinds.len(), 6);

@@ -187,6 +187,70 @@ fn the_switch_may_be_killed() {
     are_gone(&all);
 }
 
+/// The switch that runs, of several.
+fn running(socket: &str) -> Option<u32> {
+    let listed = run(["get", "hosts", socket, "--output", "json"]);
+    let rows = (listed.code == 0).then(|| listed.json())?;
+    let rows = rows
+        .as_array()?
+        .iter()
+        .filter(|row| row["switch"] == "runs");
+    let mut processes = rows.filter_map(|row| row["switch_process"].as_u64());
+    processes.next().map(|process| process as u32)
+}
+
+/// Whichever host's switch dies, the other's takes over, and no flow begins anew.
+#[test]
+fn a_switch_stands_by_on_another_host() {
+    let more = format!("{REPLICATED}\nstandby: beta");
+    let mut cluster = Long::up_to_nowhere("2M", HOSTS, &more);
+    let (up, socket) = (cluster.child().id(), cluster.socket());
+    let mut all = BTreeSet::new();
+    let (mut former, mut hosts) = (0, Vec::new());
+    for fault in [Signal::KILL, Signal::STOP, Signal::KILL] {
+        let switch = wait_for("another switch", || {
+            let switch = running(&socket).filter(|switch| *switch != former)?;
+            cluster.whole().map(|_| switch)
+        });
+        let listed = get("hosts", &socket);
+        let all_rows = listed.as_array().unwrap();
+        let runs = all_rows.iter().find(|row| row["switch"] == "runs").unwrap();
+        hosts.push(runs["host"].as_str().unwrap().to_owned());
+        wait_for("one that stands by", || {
+            let listed = get("hosts", &socket);
+            let mut rows = listed.as_array().unwrap().iter();
+            rows.any(|row| row["switch"] == "stands by" && row["switch_process"].is_u64())
+                .then_some(())
+        });
+        all.extend(family(up));
+        signal(switch, fault);
+        former = switch;
+        if fault == Signal::STOP {
+            // Four heartbeats are one second. One that stands still answers nobody.
+            std::thread::sleep(std::time::Duration::from_secs(4));
+            signal(switch, Signal::CONT);
+        }
+    }
+    assert_eq!(hosts, ["alpha", "beta", "alpha"]);
+    let events = wait_for("what it did", || {
+        let ran = run(["events", &socket]);
+        (ran.code == 0 && ran.out.contains("recovered")).then_some(ran.out)
+    });
+    assert!(
+        events.contains("switch 4 takes the runtimes of the one before over: 3"),
+        "{events}"
+    );
+    assert!(events.contains("units lost: 0"), "{events}");
+    assert!(events.contains("exit code 75"), "{events}");
+    all.extend(family(up));
+    let summary = cluster.summed_up();
+    let count = |what| number(&summary, what);
+    assert_eq!(count("/packets_before") + count("/packets_in"), 2_000_000);
+    let begun = summary.pointer("/switch/first_opened");
+    assert_eq!(begun, None, "a flow began anew");
+    are_gone(&all);
+}
+
 /// Its runtimes wait for another one meanwhile: it starts no others, and gives way.
 #[test]
 fn a_switch_that_stood_still_gives_way() {
@@ -431,7 +495,10 @@ fn whole() -> String {
 }
 
 /// Lines that are wrong behind those, and what is said.
-const LINES: [(&str, &str); 6] = [
+const LINES: [(&str, &str); 9] = [
+    ("standby: beta", "there is no host `beta`"),
+    ("standby: alpha", "`alpha` has the switch itself"),
+    ("standby: []", "names of hosts"),
     ("replicaton: none", "did you mean `replication`?"),
     ("replication: each-packet", "there are none, each-burst"),
     ("heartbeat: 1h", "from `1ms` to `10s`"),
@@ -473,7 +540,17 @@ fn wrong() -> Vec<(String, u32, &'static str)> {
     let one = whole().replace("runtimes: 2", "runtimes: 1");
     let alone = format!("{one}replication: each-burst\n");
     let alone = (alone, 6, "a replica needs a second runtime");
-    lines.into_iter().chain(changes).chain([alone]).collect()
+    let two = whole().replace("2}]", "2}, {name: beta}]");
+    let two = (
+        format!("{two}standby: beta\n"),
+        6,
+        "there must be 3 at least",
+    );
+    let captured = whole().replace("2}]", "2}, {name: beta}, {name: gamma}]");
+    let captured = format!("{captured}standby: beta\n");
+    let captured = (captured, 6, "none can go on with the capture");
+    let more = [alone, two, captured];
+    lines.into_iter().chain(changes).chain(more).collect()
 }
 
 #[test]

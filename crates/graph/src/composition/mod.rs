@@ -72,7 +72,7 @@ pub struct Composition {
     /// Name of the host that has the switch and the ports: one of `hosts`.
     pub switch: String,
     /// Names of hosts with a switch that stands by.
-    pub standby: Vec<String>,
+    pub standby: Vec<Placed<String>>,
     /// Ports that packets come in by, as `weir run --in` takes them.
     #[serde(rename = "in")]
     pub inputs: Vec<Placed<String>>,
@@ -97,6 +97,11 @@ impl Composition {
     /// Runtimes of all hosts together.
     pub fn runtimes(&self) -> u32 {
         self.hosts.iter().map(|host| host.runtimes).sum()
+    }
+
+    /// True of a host with a switch that stands by.
+    pub fn stands_by(&self, host: &str) -> bool {
+        self.standby.iter().any(|name| name.value == host)
     }
 
     /// An error at one of its values; `help` says how to mend it.
@@ -137,7 +142,7 @@ impl fmt::Display for Composition {
             write!(f, "\n  host {name}: {runtimes} runtimes")?;
             if *name == self.switch {
                 write!(f, ", the switch and the ports")?;
-            } else if self.standby.contains(name) {
+            } else if self.stands_by(name) {
                 write!(f, ", a switch that stands by")?;
             }
         }
@@ -224,7 +229,7 @@ fn composition(root: &Node, report: &mut Report<'_>) -> Option<Composition> {
         set,
         hosts,
         switch: switch?,
-        standby: draft.standby.into_iter().map(|(name, _)| name).collect(),
+        standby: all(draft.standby),
         inputs: all(inputs),
         outputs: all(outputs),
         replication: draft.replication.map(place),

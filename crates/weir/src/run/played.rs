@@ -144,7 +144,10 @@ impl Played {
         of_run.warnings.append(&mut self.player.warnings);
         let mut end = self.cluster.end();
         of_run.warnings.extend(end.deaths.iter().cloned());
-        of_run.leaked(end.leaked);
+        // What runtimes have that were left to another switch, or to none, can't come back.
+        if self.finishing.is_some() {
+            of_run.leaked(end.leaked);
+        }
         of_run.reports = end.reports.clone();
         of_run.more.extend(more);
         audit::add(args, std::mem::take(&mut end.lies), of_run);

@@ -228,16 +228,48 @@ fn port_fault(
     Some(composition.fault(port, why.why(), None))
 }
 
-/// What is wrong with the ports together, or with chains behind a switch.
+/// Why no other process could go on with these ports; `None` where one can.
+pub(super) fn bound_to_one(ports: &Ports) -> Option<String> {
+    let behind = |spec: &PortSpec| match spec {
+        PortSpec::Emulated(_, behind) => (**behind).clone(),
+        spec => spec.clone(),
+    };
+    for port in &ports.outputs {
+        if matches!(behind(&port.spec), PortSpec::Capture(_)) {
+            return Some(format!("none can go on with the capture `{}`", port.text));
+        }
+    }
+    for port in &ports.inputs {
+        if let PortSpec::Capture(path) = behind(&port.spec)
+            && !path.is_file()
+        {
+            return Some(format!("none can read again what `{}` gave", port.text));
+        }
+    }
+    None
+}
+
+/// What is wrong with the ports together, for a switch that stands by, or with chains behind a switch.
 fn whole_fault(composition: &Composition, run: &Run, file: &ChainFile) -> Option<Diagnostic> {
     let also = Also {
         chain: &run.chain,
         script: None,
         events: None,
     };
-    if let Err(why) = Ports::parse(&run.input, &run.out, file, also) {
-        let last = composition.outputs.last().or(composition.inputs.last())?;
-        return Some(composition.fault(last, why.why(), None));
+    let ports = match Ports::parse(&run.input, &run.out, file, also) {
+        Ok(ports) => ports,
+        Err(why) => {
+            let last = composition.outputs.last().or(composition.inputs.last())?;
+            return Some(composition.fault(last, why.why(), None));
+        }
+    };
+    if let (Some(standby), Some(why)) = (composition.standby.first(), bound_to_one(&ports)) {
+        let message = format!("no other switch can take over: {why}");
+        return Some(composition.fault(
+            standby,
+            &message,
+            Some("leave out `standby`, or that port"),
+        ));
     }
     let why = plan::plans(run, file).err()?;
     Some(composition.fault(&composition.chain, why.why(), None))

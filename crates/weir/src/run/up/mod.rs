@@ -58,11 +58,8 @@ pub(crate) fn run(args: &Up, kinds: &[Kind]) -> Outcome {
         seed,
         hosts: hosts.clone(),
         happened: happened.clone(),
-        switches: std::iter::once(&composed.composition.switch)
-            .chain(&composed.composition.standby)
-            .cloned()
-            .collect(),
-        no_other: supervise::bound_to_one(&composed.ports()?),
+        switches: switches(&composed),
+        no_other: composed::bound_to_one(&composed.ports()?),
     };
     // Dropped at the end of this function, whichever it is: no agent outlives it.
     let agents = Agents::start(plan, hosts, happened)?;
@@ -82,6 +79,16 @@ fn made_up_key() -> Result<Key, Failure> {
         filled += some.map_err(failed)?;
     }
     Ok(Key(key))
+}
+
+/// Names of the hosts with a switch: the first is to run.
+fn switches(composed: &Composed) -> Vec<String> {
+    let composition = &composed.composition;
+    let stand_by = composition.standby.iter().map(|name| &name.value);
+    std::iter::once(&composition.switch)
+        .chain(stand_by)
+        .cloned()
+        .collect()
 }
 
 /// The hosts before any agent is started.
@@ -106,7 +113,7 @@ fn states(composed: &Composed) -> Vec<HostState> {
             },
             deaths: 0,
             since: now,
-            switch: (several && (is_switch || composition.standby.contains(&host.name))).then_some(
+            switch: (several && (is_switch || composition.stands_by(&host.name))).then_some(
                 SwitchState {
                     process: 0,
                     runs: false,

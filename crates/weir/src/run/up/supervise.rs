@@ -13,7 +13,6 @@ use weir_ctl::events::{About, Events, What};
 use weir_ctl::hosts::{HostState, Hosts, SwitchState};
 use weir_exec::Restarts;
 use weir_io::live::{EndSignals, Hangups, Waiter};
-use weir_io::port::PortSpec;
 use weir_io::shared::Channel;
 use weir_protocol::Key;
 
@@ -23,7 +22,6 @@ use crate::say::say;
 use crate::service::Service;
 use crate::{seed, service};
 
-use super::super::ports::Ports;
 use super::super::signals::{ONE_SIGNAL, end_signals};
 use super::agents::SUCCESSOR;
 use super::words::{BEGIN, Begin, DIED, DiedTold, HAPPENED, HOST, HappenedTold, HostTold, LONGEST};
@@ -44,27 +42,6 @@ pub(super) struct Plan {
     pub(super) switches: Vec<String>,
     /// Why no switch can go on where one has died.
     pub(super) no_other: Option<String>,
-}
-
-/// Why no other process could go on with these ports; `None` where one can.
-pub(super) fn bound_to_one(ports: &Ports) -> Option<String> {
-    let behind = |spec: &PortSpec| match spec {
-        PortSpec::Emulated(_, behind) => (**behind).clone(),
-        spec => spec.clone(),
-    };
-    for port in &ports.outputs {
-        if matches!(behind(&port.spec), PortSpec::Capture(_)) {
-            return Some(format!("none can go on with the capture `{}`", port.text));
-        }
-    }
-    for port in &ports.inputs {
-        if let PortSpec::Capture(path) = behind(&port.spec)
-            && !path.is_file()
-        {
-            return Some(format!("none can read again what `{}` gave", port.text));
-        }
-    }
-    None
 }
 
 /// Runs switches until one ends by itself.
@@ -282,9 +259,25 @@ impl Watch<'_> {
         let process = switch.child.id();
         if begins {
             self.has_run = true;
-            self.show(at, process, true);
+            self.note_begin(at, process);
         }
         Ok(ended.and_then(|status| self.note_end(at, status)))
+    }
+
+    /// A switch runs from now on, and no other one does: one that stood still has lost its place.
+    fn note_begin(&mut self, at: usize, process: u32) {
+        let mut former = Vec::new();
+        for (other, seat) in self.seats.iter_mut().enumerate() {
+            if let Some(switch) = seat.switch.as_mut().filter(|_| other != at)
+                && std::mem::take(&mut switch.is_ready)
+            {
+                former.push((other, switch.child.id()));
+            }
+        }
+        for (other, process) in former {
+            self.show(other, process, false);
+        }
+        self.show(at, process, true);
     }
 
     /// A switch has ended, and the run with it, or another one takes its place.
