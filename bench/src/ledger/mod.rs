@@ -54,61 +54,7 @@ impl Settings {
             runtimes: 3,
         };
         for word in words {
-            let number = |text: &str| text.parse::<u64>().ok().filter(|number| *number > 0);
-            let small = |text: &str| number(text).and_then(|number| u32::try_from(number).ok());
-            let known = match word.split_once('=').unwrap_or((word, "")) {
-                ("quick", "") => {
-                    (settings.flows, settings.rate, settings.faults) = (5_000, 10_000, 3);
-                    Some(())
-                }
-                ("flows", n) => small(n).map(|n| settings.flows = n),
-                ("rate", n) => number(n).map(|n| settings.rate = n),
-                ("faults", n) => small(n).map(|n| settings.faults = n),
-                ("runtimes", n) => small(n).map(|n| settings.runtimes = n),
-                ("heartbeat", n) => number(n).map(|n| settings.heartbeat = n),
-                ("hosts", "") => {
-                    settings.hosts = true;
-                    Some(())
-                }
-                ("switch", "") => {
-                    settings.choice = Choice::Always(Fault::KillSwitch);
-                    settings.hosts = true;
-                    Some(())
-                }
-                ("standby", "") => {
-                    settings.choice = Choice::Always(Fault::LoseHost);
-                    settings.hosts = true;
-                    Some(())
-                }
-                ("cut", "") => {
-                    settings.cut(Way::Both, 2_000);
-                    Some(())
-                }
-                ("cut", n) => number(n).map(|ms| settings.cut(Way::Both, ms)),
-                ("deaf", n) => number(n).map(|ms| settings.cut(Way::To, ms)),
-                ("mute", n) => number(n).map(|ms| settings.cut(Way::From, ms)),
-                ("seed", n) => number(n).map(|seed| {
-                    let overlap = false;
-                    settings.choice = Choice::Drawn { seed, overlap };
-                }),
-                ("overlap", "") => match &mut settings.choice {
-                    Choice::Drawn { overlap, .. } => {
-                        *overlap = true;
-                        Some(())
-                    }
-                    Choice::Always(_) => None,
-                },
-                ("replication", what) => {
-                    settings.replication = what.to_owned();
-                    Some(())
-                }
-                ("ports", what @ ("xdp" | "af-packet")) => {
-                    settings.ports = what.to_owned();
-                    Some(())
-                }
-                _ => None,
-            };
-            known.ok_or_else(|| {
+            settings.apply(word).ok_or_else(|| {
                 format!(
                     "`{word}`: write quick, flows=N, rate=N, faults=N, runtimes=N, hosts, switch, standby, \
                      cut, cut=MS, deaf=MS, mute=MS, seed=N and after it overlap, heartbeat=MS, replication=WHEN or \
@@ -117,6 +63,64 @@ impl Settings {
             })?;
         }
         Ok(settings)
+    }
+
+    /// Takes a word of the command line; `None` where it is none.
+    fn apply(&mut self, word: &str) -> Option<()> {
+        let number = |text: &str| text.parse::<u64>().ok().filter(|number| *number > 0);
+        let small = |text: &str| number(text).and_then(|number| u32::try_from(number).ok());
+        match word.split_once('=').unwrap_or((word, "")) {
+            ("quick", "") => {
+                (self.flows, self.rate, self.faults) = (5_000, 10_000, 3);
+                Some(())
+            }
+            ("flows", n) => small(n).map(|n| self.flows = n),
+            ("rate", n) => number(n).map(|n| self.rate = n),
+            ("faults", n) => small(n).map(|n| self.faults = n),
+            ("runtimes", n) => small(n).map(|n| self.runtimes = n),
+            ("heartbeat", n) => number(n).map(|n| self.heartbeat = n),
+            ("hosts", "") => {
+                self.hosts = true;
+                Some(())
+            }
+            ("switch", "") => {
+                self.choice = Choice::Always(Fault::KillSwitch);
+                self.hosts = true;
+                Some(())
+            }
+            ("standby", "") => {
+                self.choice = Choice::Always(Fault::LoseHost);
+                self.hosts = true;
+                Some(())
+            }
+            ("cut", "") => {
+                self.cut(Way::Both, 2_000);
+                Some(())
+            }
+            ("cut", n) => number(n).map(|ms| self.cut(Way::Both, ms)),
+            ("deaf", n) => number(n).map(|ms| self.cut(Way::To, ms)),
+            ("mute", n) => number(n).map(|ms| self.cut(Way::From, ms)),
+            ("seed", n) => number(n).map(|seed| {
+                let overlap = false;
+                self.choice = Choice::Drawn { seed, overlap };
+            }),
+            ("overlap", "") => match &mut self.choice {
+                Choice::Drawn { overlap, .. } => {
+                    *overlap = true;
+                    Some(())
+                }
+                Choice::Always(_) => None,
+            },
+            ("replication", what) => {
+                self.replication = what.to_owned();
+                Some(())
+            }
+            ("ports", what @ ("xdp" | "af-packet")) => {
+                self.ports = what.to_owned();
+                Some(())
+            }
+            _ => None,
+        }
     }
 
     /// Hosts are cut off for so many milliseconds.

@@ -240,6 +240,61 @@ fn what_can_not_be_is_said() {
     );
 }
 
+/// Several hosts have a switch of one name and one kind, and enough agents to choose one.
+#[test]
+fn a_switch_that_differs_does_not_stand_by() {
+    let folder = Folder::new();
+    let chain = example("http.yaml");
+    let key = key(&folder, "key", KEY);
+    let agents =
+        [1, 2, 3].map(|last| Agent::start(&chain, &format!("127.0.0.{last}:0"), &key, &[]));
+    let words = |agents: &[Agent], more: &[&str]| {
+        let hosts: Vec<&str> = agents.iter().map(|agent| agent.at.as_str()).collect();
+        let hosts = hosts.join(",");
+        let words = [
+            "--runtimes",
+            "3",
+            "--hosts",
+            &hosts,
+            "--key",
+            &key,
+            "--standby",
+        ];
+        let words = words.iter().chain(more).map(|word| (*word).to_owned());
+        words.collect::<Vec<_>>()
+    };
+    let stand = |agents: &[Agent], more: &[&str]| {
+        let words = words(agents, more);
+        let start = ["run", &chain, "--in", "gen:packets=10", "--quiet"];
+        run(start.into_iter().chain(words.iter().map(String::as_str)))
+    };
+    let few = stand(&agents[..2], &[]);
+    assert!(
+        few.code == 2 && few.err.contains("on 3 hosts or more"),
+        "{}",
+        few.err
+    );
+    let all = words(&agents, &["--heartbeat", "250"]);
+    let all: Vec<&str> = all.iter().map(String::as_str).collect();
+    let mut long = Long::start("http.yaml", "20M", &all);
+    let name = long.socket();
+    wait_for("three runtimes", || long.whole());
+    for more in [
+        &["--heartbeat", "20"][..],
+        &["--heartbeat", "250", "--replication", "each-burst"],
+    ] {
+        let other = stand(&agents, &[more, &["--control", &name]].concat());
+        let said = other.err.contains("has another chain file");
+        assert!(
+            other.code == 1 && said,
+            "{more:?}: {} {}",
+            other.code,
+            other.err
+        );
+    }
+    assert!(long.child().try_wait().unwrap().is_none());
+}
+
 /// Nonsense, and messages of another cluster, start nothing and stop nothing.
 #[test]
 fn hostile_datagrams_change_nothing() {
@@ -255,7 +310,7 @@ fn hostile_datagrams_change_nothing() {
         // One half begins as a link's do.
         if number % 2 == 0 && bytes.len() > 40 {
             bytes[..8].copy_from_slice(&[0x0c, 0, 0, 3, 0x77, 0x65, 0x69, 0]);
-            bytes[20..26].copy_from_slice(&[0x88, 0xb6, 0x57, 0x4c, 1, dice.roll(6) as u8]);
+            bytes[20..26].copy_from_slice(&[0x88, 0xb6, 0x57, 0x4c, 1, dice.roll(9) as u8]);
         }
         let to = &agents[number % 2].at;
         let _ = socket.send_to(&bytes, to);

@@ -99,6 +99,7 @@ fn run_loaded(
     let ports = Ports::parse(&args.input, &args.out, file, also)?;
     live::check(args, &ports)?;
     network::check(args, file, &ports)?;
+    standby::check(args, file)?;
     if guard::wanted(args, file, &ports) {
         return guard::run(args, &ports);
     }

@@ -3,6 +3,8 @@
 use std::collections::BTreeSet;
 use std::net::{IpAddr, SocketAddr};
 
+use weir_graph::ChainFile;
+
 use crate::args::{Host, Run};
 use crate::driver::link::{LeasePlan, Standing, kind};
 use crate::driver::process::digest;
@@ -26,6 +28,17 @@ pub(super) enum Stood {
     Has(Lease),
     /// A signal has come.
     Ended,
+}
+
+/// Refuses what would let packets pass while the switch stands by.
+pub(super) fn check(args: &Run, file: &ChainFile) -> Result<(), Failure> {
+    match args.standby && file.network.fails_open() {
+        true => Err(Failure::usage(
+            "a bump that fails open passes packets while its switch stands by, and so both would: \
+             leave out `on-failure: open`, or `--standby`",
+        )),
+        false => Ok(()),
+    }
 }
 
 /// Waits until most agents say that this is the switch.

@@ -35,6 +35,7 @@ pub(super) struct SaidTold {
     /// Version of all that is said.
     version: u32,
     asked: u64,
+    start: u32,
     want: SaidWant,
     granted: bool,
     /// Generation and start of the switch that has the place.
@@ -49,7 +50,9 @@ pub(super) struct SaidTold {
 enum SaidWant {
     Look,
     Place(u16),
+    Keep(u16),
     Leave(u16),
+    Withdraw(u16),
 }
 
 impl SaidWant {
@@ -57,7 +60,9 @@ impl SaidWant {
         match want {
             Want::Look => SaidWant::Look,
             Want::Place(generation) => SaidWant::Place(generation),
+            Want::Keep(generation) => SaidWant::Keep(generation),
             Want::Leave(generation) => SaidWant::Leave(generation),
+            Want::Withdraw(generation) => SaidWant::Withdraw(generation),
         }
     }
 
@@ -65,7 +70,9 @@ impl SaidWant {
         match self {
             SaidWant::Look => Want::Look,
             SaidWant::Place(generation) => Want::Place(generation),
+            SaidWant::Keep(generation) => Want::Keep(generation),
             SaidWant::Leave(generation) => Want::Leave(generation),
+            SaidWant::Withdraw(generation) => Want::Withdraw(generation),
         }
     }
 }
@@ -105,6 +112,7 @@ impl SaidTold {
         let said: SaidTold = serde_json::from_slice(octets).ok()?;
         let told = Told {
             asked: Time(said.asked),
+            start: said.start,
             want: said.want.want(),
             granted: said.granted,
             by: (said.by).map(|(generation, start)| Tenant { generation, start }),
@@ -166,6 +174,7 @@ impl Votes {
         let answer = SaidTold {
             version: VERSION,
             asked: told.asked.0,
+            start: told.start,
             want: SaidWant::of(told.want),
             granted: told.granted,
             by: told.by.map(|by| (by.generation, by.start)),
