@@ -227,7 +227,7 @@ impl Contender {
         let oldest = self.lately(now);
         let told = self.voters.iter().filter_map(|its| its.told);
         let told = told.filter(|told| told.asked >= oldest);
-        let free = told.clone().filter(|told| told.by.is_none()).count();
+        let free = told.clone().filter(|told| told.free).count();
         if free < self.majority() {
             return;
         }

@@ -94,6 +94,8 @@ pub struct Told {
     pub granted: bool,
     /// Who has the place now.
     pub by: Option<Tenant>,
+    /// Nobody has it, and the voter would promise it for the length of the question's lease.
+    pub free: bool,
     /// The newest generation that the voter has heard of; 0 of none.
     pub newest: u16,
 }

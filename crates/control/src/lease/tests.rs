@@ -160,6 +160,7 @@ fn nonsense_is_refused() {
         want: Want::Look,
         granted: true,
         by: None,
+        free: true,
         newest: 0,
     };
     assert!(!first.hear(Time(1_000), 0, told));
@@ -195,6 +196,30 @@ fn an_answer_to_the_start_before_counts_for_none() {
     assert!(told.granted);
     assert!(!contender(8, 1).hear(Time(1_500), 0, told));
     assert!(contender(7, 1).hear(Time(1_500), 0, told));
+}
+
+#[test]
+fn a_rival_that_is_gone_leaves_the_voter_to_the_tenant() {
+    let mut voters = voters::<3>();
+    let mut first = contender(7, 3);
+    step(&mut first, &mut voters, 1_000, 3_000);
+    // The tenant was not heard for a while, and a rival asked once.
+    assert!(hear(&mut voters[2], 4_500, 8, Want::Place(2)).granted);
+    assert!(!hear(&mut voters[2], 5_499, 7, Want::Keep(1)).granted);
+    assert!(!hear(&mut voters[2], 5_500, 7, Want::Place(1)).granted);
+    assert!(!hear(&mut voters[2], 5_500, 9, Want::Keep(1)).granted);
+    assert!(hear(&mut voters[2], 5_500, 7, Want::Keep(1)).granted);
+    assert!(!hear(&mut voters[2], 5_600, 8, Want::Place(2)).granted);
+}
+
+#[test]
+fn nobody_asks_voters_that_have_just_started() {
+    let mut voters = [(); 3].map(|()| Voter::new(Time(1_000)));
+    let mut first = contender(7, 3);
+    step(&mut first, &mut voters, 1_000, 1_950);
+    assert_eq!(first.stand(), Stand::Waits);
+    step(&mut first, &mut voters, 1_950, 2_600);
+    assert_eq!(first.stand(), Stand::Has(1));
 }
 
 #[test]

@@ -223,6 +223,7 @@ pub(super) fn unlooked(now: Time, start: u32, newest: u16) -> Told {
         want: Want::Look,
         granted: false,
         by: None,
+        free: true,
         newest,
     }
 }

@@ -40,6 +40,7 @@ pub(super) struct SaidTold {
     granted: bool,
     /// Generation and start of the switch that has the place.
     by: Option<(u16, u32)>,
+    free: bool,
     newest: u16,
     /// The kind of that switch.
     kind: String,
@@ -116,6 +117,7 @@ impl SaidTold {
             want: said.want.want(),
             granted: said.granted,
             by: (said.by).map(|(generation, start)| Tenant { generation, start }),
+            free: said.free,
             newest: said.newest,
         };
         (said.version == VERSION).then_some((told, said.kind))
@@ -178,6 +180,7 @@ impl Votes {
             want: SaidWant::of(told.want),
             granted: told.granted,
             by: told.by.map(|by| (by.generation, by.start)),
+            free: told.free,
             newest: told.newest,
             kind: vote.kind.clone(),
         };
