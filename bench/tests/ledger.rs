@@ -5,12 +5,22 @@ use std::process::Command;
 
 #[test]
 fn what_comes_is_right_when_the_switch_is_killed() {
+    comes_right("switch");
+}
+
+#[test]
+fn what_comes_is_right_when_the_host_of_the_switch_is_lost() {
+    comes_right("standby");
+}
+
+#[track_caller]
+fn comes_right(what: &str) {
     if !possible() {
         return;
     }
     let mut ledger = Command::new(env!("CARGO_BIN_EXE_weir-bench"));
-    ledger.args(["ledger", "switch", "flows=1000", "rate=2000"]);
-    let ran = ledger.args(["faults=2", "heartbeat=100"]).output().unwrap();
+    ledger.args(["ledger", what, "flows=1000", "rate=2000"]);
+    let ran = ledger.args(["faults=2", "heartbeat=200"]).output().unwrap();
     let said = String::from_utf8_lossy(&ran.stdout);
     let errors = String::from_utf8_lossy(&ran.stderr);
     assert!(ran.status.success(), "{said}\n{errors}");

@@ -75,10 +75,12 @@ pub(super) struct Bed {
     words: Vec<OsString>,
     /// A switch stands by.
     has_spare: bool,
+    /// Four heartbeats.
+    lease: Duration,
 }
 
 impl Bed {
-    pub(super) fn new(has_spare: bool) -> Result<Bed, String> {
+    pub(super) fn new(has_spare: bool, heartbeat: u64) -> Result<Bed, String> {
         let mark = format!("ledger-{}", std::process::id());
         let folder = std::env::temp_dir().join(&mark);
         std::fs::create_dir_all(&folder).map_err(|error| error.to_string())?;
@@ -88,6 +90,7 @@ impl Bed {
             folder,
             words,
             has_spare,
+            lease: Duration::from_millis(4 * heartbeat),
         };
         let places: Vec<String> = bed.places().map(|place| bed.name(place)).collect();
         let mut script = format!(
@@ -104,6 +107,11 @@ impl Bed {
         };
         try_run("sh", &["-euc", &script])?;
         Ok(bed)
+    }
+
+    /// A switch stands by.
+    pub(super) fn has_spare(&self) -> bool {
+        self.has_spare
     }
 
     fn places(&self) -> impl Iterator<Item = &'static str> {
@@ -343,8 +351,9 @@ impl Bed {
         ran.map(drop).map_err(|error| error.to_string())
     }
 
-    /// Cuts a host off.
-    pub(super) fn cut(&self, host: &str, way: Way) -> Result<(), String> {
+    /// Cuts a host of an agent off.
+    pub(super) fn cut(&self, host: usize, way: Way) -> Result<(), String> {
+        let host = HOSTS[host];
         let hook = match way {
             Way::Both => return self.link(host, "down"),
             Way::To => "input",
@@ -358,7 +367,8 @@ impl Bed {
     }
 
     /// Joins it again.
-    pub(super) fn join(&self, host: &str, way: Way) -> Result<(), String> {
+    pub(super) fn join(&self, host: usize, way: Way) -> Result<(), String> {
+        let host = HOSTS[host];
         if way == Way::Both {
             return self.link(host, "up");
         }
@@ -375,7 +385,11 @@ impl Bed {
     }
 
     fn link(&self, host: &str, state: &str) -> Result<(), String> {
-        let args = ["-n", &self.name("weir"), "link", "set", host, state];
+        let (place, wire) = match self.has_spare {
+            true => ("hub", format!("{host}-net")),
+            false => ("weir", host.to_owned()),
+        };
+        let args = ["-n", &self.name(place), "link", "set", &wire, state];
         try_run("ip", &args).map(drop)
     }
 }
@@ -414,9 +428,14 @@ impl Switches {
 
     /// The host of the one that runs loses its power: waits until the other one runs.
     pub(super) fn lose_host(&mut self, bed: &Bed) -> Result<(), String> {
-        let spare = self.spare.take().ok_or("no switch stands by")?;
-        self.runs.kill();
         bed.wires(self.at, "down")?;
+        self.lose(bed)
+    }
+
+    /// The one that runs is killed: waits until the other one runs.
+    pub(super) fn lose(&mut self, bed: &Bed) -> Result<(), String> {
+        self.runs.kill();
+        let spare = self.spare.take().ok_or("no switch stands by")?;
         (self.runs, self.at) = (spare, self.at + 1);
         let until = Instant::now() + PATIENCE;
         while let Err(why) = bed.stats() {
@@ -426,6 +445,27 @@ impl Switches {
             std::thread::sleep(LOOK);
         }
         Ok(())
+    }
+
+    /// The one that runs stands still for so long, and may have lost its place then.
+    pub(super) fn stop(&mut self, bed: &Bed, length: Duration) -> Result<(), String> {
+        let process = self.runs.0.id().to_string();
+        try_run("kill", &["-STOP", &process])?;
+        std::thread::sleep(length);
+        try_run("kill", &["-CONT", &process])?;
+        // It knows within three leases, or by then all is as before.
+        std::thread::sleep(3 * bed.lease);
+        self.settle(bed).map(drop)
+    }
+
+    /// Where the one that ran has given way, the other one runs: true then.
+    pub(super) fn settle(&mut self, bed: &Bed) -> Result<bool, String> {
+        if !bed.has_spare {
+            return Ok(false);
+        }
+        let ended = self.runs.0.try_wait().map_err(|error| error.to_string())?;
+        ended.map(|_| self.lose(bed)).transpose()?;
+        Ok(ended.is_some())
     }
 
     /// A host that has lost its power is back, and its switch stands by.

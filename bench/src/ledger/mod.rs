@@ -38,6 +38,8 @@ struct Settings {
     heartbeat: u64,
     ports: String,
     runtimes: u32,
+    /// A switch stands by on another host.
+    has_spare: bool,
 }
 
 impl Settings {
@@ -52,6 +54,7 @@ impl Settings {
             heartbeat: 5,
             ports: "af-packet".to_owned(),
             runtimes: 3,
+            has_spare: false,
         };
         for word in words {
             settings.apply(word).ok_or_else(|| {
@@ -90,7 +93,7 @@ impl Settings {
             }
             ("standby", "") => {
                 self.choice = Choice::Always(Fault::LoseHost);
-                self.hosts = true;
+                (self.hosts, self.has_spare) = (true, true);
                 Some(())
             }
             ("cut", "") => {
@@ -129,16 +132,11 @@ impl Settings {
         (self.choice, self.hosts) = (Choice::Always(cut), true);
     }
 
-    /// A switch stands by on another host.
-    fn has_spare(&self) -> bool {
-        self.choice == Choice::Always(Fault::LoseHost)
-    }
-
     /// The words of `weir run` that place the runtimes.
     fn words(&self) -> Vec<String> {
         let mut words = vec!["--runtimes".to_owned(), self.runtimes.to_string()];
         words.extend(["--replication".to_owned(), self.replication.clone()]);
-        let hosts = match self.has_spare() {
+        let hosts = match self.has_spare {
             true => "10.98.0.1:4790,10.98.0.2:4790,10.98.0.3:4790",
             false => "local,10.98.1.2:4790,10.98.2.2:4790",
         };
@@ -147,7 +145,7 @@ impl Settings {
             false => words.push("--processes".to_owned()),
             true => words.extend(["--hosts", hosts, "--heartbeat", &heartbeat].map(str::to_owned)),
         }
-        words.extend(self.has_spare().then(|| "--standby".to_owned()));
+        words.extend(self.has_spare.then(|| "--standby".to_owned()));
         words
     }
 }
@@ -158,7 +156,7 @@ pub(crate) fn run(words: &[&str]) -> Result<(), String> {
     let settings = Settings::of(words)?;
     let mut log = Log::create("ledger.jsonl")?;
     log.line(&json!({"settings": format!("{settings:?}")}))?;
-    let mut bed = Bed::new(settings.has_spare())?;
+    let mut bed = Bed::new(settings.has_spare, settings.heartbeat)?;
     let mut agents = match settings.hosts {
         true => bed.agents(settings.flows)?,
         false => Vec::new(),
@@ -188,10 +186,10 @@ pub(crate) fn run(words: &[&str]) -> Result<(), String> {
     std::thread::sleep(Duration::from_millis(100));
     shared.stop_receiving();
     let verdict = receiver.join().map_err(|_| "the receiver died")?;
-    over?;
     let (faults, sent, verdict) = (faults?, sent?, verdict?);
+    over?;
     // A switch that hands over prints none.
-    let summary = match settings.has_spare() {
+    let summary = match settings.has_spare {
         true => Value::Null,
         false => bed.summary()?,
     };
@@ -245,17 +243,17 @@ fn go_through(
 ) -> Result<Vec<Seen>, String> {
     let all = Duration::from_secs_f64(f64::from(settings.flows) / settings.rate as f64);
     std::thread::sleep(all + Duration::from_millis(500));
-    let mut deaths = protected(bed, 0)?.1;
-    let mut nemesis = Nemesis::new(settings.choice, settings.hosts);
+    let mut deaths = protected(bed, switches, 0)?.1;
+    let mut nemesis = Nemesis::new(settings.choice, settings.hosts, settings.has_spare);
     let (mut faults, mut owed) = (Vec::new(), 0);
     for number in 0..settings.faults {
         let attack = nemesis.next(number);
         let fault = attack.fault;
         // A killed switch loses its packets, so their delays don't show the pause: silence does.
-        let is_switch = matches!(fault, Fault::KillSwitch | Fault::LoseHost);
-        let longest = || match fault {
-            Fault::KillSwitch | Fault::LoseHost => shared.take_silence(),
-            _ => shared.take_longest(),
+        let is_switch = fault.is_of_switch();
+        let longest = || match is_switch {
+            true => shared.take_silence(),
+            false => shared.take_longest(),
         };
         longest();
         std::thread::sleep(nemesis.pause());
@@ -270,7 +268,7 @@ fn go_through(
         if !attack.is_mended {
             continue;
         }
-        let (at, now) = protected(bed, deaths + owed)
+        let (at, now) = protected(bed, switches, deaths + owed)
             .map_err(|why| format!("fault {number}, {attack:?}: {why}"))?;
         (deaths, owed) = (now, 0);
         let seen = Seen {
@@ -289,7 +287,7 @@ fn go_through(
         faults.push(seen);
         switches.mend(bed)?;
     }
-    protected(bed, deaths + owed)?;
+    protected(bed, switches, deaths + owed)?;
     // A packet more of each flow: it has come through what was there before.
     std::thread::sleep(all + Duration::from_millis(500));
     Ok(faults)
@@ -297,12 +295,26 @@ fn go_through(
 
 /// Waits until so many runtimes have died, all places have one again, and each flow a second
 /// holder: when, and how many have died.
-fn protected(bed: &Bed, deaths: u64) -> Result<(Instant, u64), String> {
+fn protected(
+    bed: &Bed,
+    switches: &mut Switches,
+    mut deaths: u64,
+) -> Result<(Instant, u64), String> {
     let until = Instant::now() + PATIENCE;
     let mut last = Value::Null;
     while Instant::now() < until {
         let now = Instant::now();
-        last = bed.stats()?;
+        if switches.settle(bed)? {
+            // The new one counts anew.
+            deaths = 0;
+            switches.mend(bed)?;
+        }
+        last = match bed.stats() {
+            Ok(stats) => stats,
+            // It gives way just now.
+            Err(why) if bed.has_spare() => Value::String(why),
+            Err(why) => return Err(why),
+        };
         let all = |of: &str| last[of].as_array().cloned().unwrap_or_default();
         let died: u64 = all("runtimes")
             .iter()
@@ -312,7 +324,7 @@ fn protected(bed: &Bed, deaths: u64) -> Result<(Instant, u64), String> {
             .iter()
             .all(|place| place["state"] == "ready");
         let whole = |switch: &Value| switch["unprotected"] == 0 && switch["unsettled"] == 0;
-        if died >= deaths && ready && all("switches").iter().all(whole) {
+        if last.is_object() && died >= deaths && ready && all("switches").iter().all(whole) {
             return Ok((now, died));
         }
         std::thread::sleep(LOOK);
@@ -368,8 +380,7 @@ fn judge(
         came: verdict.came,
         ..Verdict::default()
     };
-    let of_switch = [Fault::KillSwitch, Fault::LoseHost].map(Choice::Always);
-    if of_switch.contains(&settings.choice) {
+    if settings.has_spare || settings.choice == Choice::Always(Fault::KillSwitch) {
         // Each switch has its own counts. What one had is lost with it; nothing else may be.
         return match verdict == clean {
             true => Ok(()),

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use serde_json::Value;
 
-use super::bed::{Bed, HOSTS, Process, Switches, Way};
+use super::bed::{Bed, Process, Switches, Way};
 use crate::seeded::Seeded;
 use crate::wire::try_run;
 
@@ -30,6 +30,11 @@ pub(super) enum Fault {
     KillSwitch,
     /// The host of the switch loses its power; one that stands by elsewhere takes over.
     LoseHost,
+    /// The process of the switch is killed; one that stands by elsewhere takes over.
+    LoseSwitch,
+    /// The process of the switch stops, and goes on after this time: it may find another one in
+    /// its place.
+    StopSwitch(Duration),
 }
 
 /// How faults are chosen.
@@ -47,6 +52,8 @@ pub(super) struct Nemesis {
     choice: Choice,
     random: Seeded,
     hosts: bool,
+    /// A switch stands by.
+    has_spare: bool,
 }
 
 /// A fault, and who suffers it.
@@ -65,7 +72,7 @@ pub(super) struct Attack {
 
 impl Nemesis {
     /// One for runtimes on other `hosts`, or in processes of this one.
-    pub(super) fn new(choice: Choice, hosts: bool) -> Nemesis {
+    pub(super) fn new(choice: Choice, hosts: bool, has_spare: bool) -> Nemesis {
         let seed = match choice {
             Choice::Always(_) => 0,
             Choice::Drawn { seed, .. } => seed,
@@ -74,6 +81,7 @@ impl Nemesis {
             choice,
             random: Seeded::new(seed),
             hosts,
+            has_spare,
         }
     }
 
@@ -99,7 +107,11 @@ impl Nemesis {
             }
             Choice::Drawn { overlap, .. } => overlap,
         };
-        let kinds = if self.hosts { 6 } else { 2 };
+        let kinds = match (self.hosts, self.has_spare) {
+            (false, _) => 2,
+            (true, false) => 6,
+            (true, true) => 9,
+        };
         let length = self.length();
         let fault = match self.random.below(kinds) {
             0 => Fault::Kill,
@@ -107,7 +119,10 @@ impl Nemesis {
             2 => Fault::KillAgent,
             3 => Fault::Cut(Way::Both, length),
             4 => Fault::Cut(Way::To, length),
-            _ => Fault::Cut(Way::From, length),
+            5 => Fault::Cut(Way::From, length),
+            6 => Fault::LoseHost,
+            7 => Fault::LoseSwitch,
+            _ => Fault::StopSwitch(length),
         };
         Attack {
             fault,
@@ -121,6 +136,16 @@ impl Nemesis {
     fn length(&mut self) -> Duration {
         let length = LENGTHS[self.random.below(LENGTHS.len())];
         Duration::from_micros(length * (500 + self.random.below(1_000) as u64))
+    }
+}
+
+impl Fault {
+    /// Another switch runs when it is over, or may.
+    pub(super) fn is_of_switch(self) -> bool {
+        match self {
+            Fault::KillSwitch | Fault::LoseHost | Fault::LoseSwitch | Fault::StopSwitch(_) => true,
+            Fault::Kill | Fault::KillAgent | Fault::Stop(_) | Fault::Cut(..) => false,
+        }
     }
 }
 
@@ -155,10 +180,9 @@ impl Attack {
                 switches.runs = bed.weir_again()?;
                 return Ok(0);
             }
-            Fault::LoseHost => {
-                switches.lose_host(bed)?;
-                return Ok(0);
-            }
+            Fault::LoseHost => switches.lose_host(bed)?,
+            Fault::LoseSwitch => switches.lose(bed)?,
+            Fault::StopSwitch(length) => switches.stop(bed, length)?,
             Fault::Stop(length) => {
                 let Some(process) = self.victim(&switches.runs, agents) else {
                     return Ok(0);
@@ -169,9 +193,9 @@ impl Attack {
                 let _ = try_run("kill", &["-CONT", &process]);
             }
             Fault::Cut(way, length) => {
-                bed.cut(HOSTS[host], way)?;
+                bed.cut(host, way)?;
                 std::thread::sleep(length);
-                bed.join(HOSTS[host], way)?;
+                bed.join(host, way)?;
             }
         }
         Ok(0)
@@ -213,7 +237,10 @@ mod tests {
             seed: 7,
             overlap: true,
         };
-        let (mut one, mut other) = (Nemesis::new(choice, true), Nemesis::new(choice, true));
+        let (mut one, mut other) = (
+            Nemesis::new(choice, true, true),
+            Nemesis::new(choice, true, true),
+        );
         let mut kinds = std::collections::BTreeSet::new();
         let mut together = 0;
         for number in 0..200 {
@@ -227,10 +254,13 @@ mod tests {
                 Fault::KillAgent => 1,
                 Fault::Stop(_) => 2,
                 Fault::Cut(way, _) => 3 + way as u32,
-                Fault::KillSwitch | Fault::LoseHost => unreachable!("it is not drawn"),
+                Fault::LoseHost => 6,
+                Fault::LoseSwitch => 7,
+                Fault::StopSwitch(_) => 8,
+                Fault::KillSwitch => unreachable!("it is not drawn"),
             });
         }
-        assert_eq!(kinds.len(), 6);
+        assert_eq!(kinds.len(), 9);
         assert!((5..60).contains(&together), "{together}");
     }
 
@@ -240,7 +270,7 @@ mod tests {
             seed: 1,
             overlap: false,
         };
-        let mut nemesis = Nemesis::new(choice, false);
+        let mut nemesis = Nemesis::new(choice, false, false);
         for number in 0..100 {
             let attack = nemesis.next(number);
             assert!(matches!(attack.fault, Fault::Kill | Fault::Stop(_)));

@@ -116,8 +116,9 @@ impl Contender {
         }
         let want = match self.stand {
             Stand::Has(generation) if self.holds(now) => Want::Keep(generation),
-            Stand::Asks(generation) | Stand::Has(generation) => Want::Place(generation),
-            Stand::Waits | Stand::Lost => Want::Look,
+            Stand::Asks(generation) => Want::Place(generation),
+            Stand::Has(generation) if self.may_renew() => Want::Place(generation),
+            Stand::Has(_) | Stand::Waits | Stand::Lost => Want::Look,
         };
         Some(self.ask(now, want))
     }
@@ -167,6 +168,16 @@ impl Contender {
         let told = self.voters.iter().filter_map(|its| its.told);
         let tenants = told.filter_map(|told| told.by);
         tenants.max_by_key(|tenant| tenant.generation)
+    }
+
+    /// Since its lease has ended most voters have answered, and say that nobody else has the place.
+    /// One that hears no answers must not ask: voters that hear it would keep the place for it.
+    fn may_renew(&self) -> bool {
+        let until = self.until().unwrap_or(self.since);
+        let told = self.voters.iter().filter_map(|its| its.told);
+        let told = told.filter(|told| told.asked >= until);
+        let own = told.filter(|told| told.by.is_none_or(|by| by.start == self.start));
+        own.count() >= self.majority()
     }
 
     fn majority(&self) -> usize {

@@ -24,7 +24,9 @@
 //!
 //! A generation that was asked for in vain was never held. Its contender does not ask for it again, so
 //! that a late [`Want::Withdraw`] ends no promise that counts, and a voter forgets that promise: the
-//! tenant may have the voter, though its own generation is no newer.
+//! tenant may have the voter, though its own generation is no newer. Where its contender is gone
+//! before it says so, the voter is lost to the tenant: giving it back at a late [`Want::Keep`] would let
+//! an older generation have the place after a newer one.
 
 mod contender;
 #[cfg(test)]

@@ -152,6 +152,36 @@ fn a_tenant_that_nobody_answers_gives_up() {
 }
 
 #[test]
+fn a_tenant_that_hears_nothing_does_not_keep_the_place_from_others() {
+    let mut voters = voters::<3>();
+    let mut first = contender(7, 3);
+    step(&mut first, &mut voters, 1_000, 3_000);
+    // The voters hear it, and it does not hear them.
+    let mut last = Time(3_000);
+    for now in (3_000..6_000).step_by(50).map(Time) {
+        let Some(ask) = first.poll(now) else {
+            continue;
+        };
+        for voter in &mut voters {
+            voter.hear(now, &ask);
+        }
+        if voters[0].tenant(now).is_some() {
+            last = now;
+        }
+    }
+    assert!(last < Time(5_000), "{last:?}");
+}
+
+#[test]
+fn a_tenant_that_stood_still_asks_when_it_has_heard_that_nobody_else_did() {
+    let mut voters = voters::<3>();
+    let mut first = contender(7, 3);
+    step(&mut first, &mut voters, 1_000, 3_000);
+    step(&mut first, &mut voters, 4_500, 5_200);
+    assert!(first.holds(Time(5_200)) && first.stand() == Stand::Has(1));
+}
+
+#[test]
 fn nonsense_is_refused() {
     let mut first = contender(7, 3);
     let told = Told {
@@ -196,20 +226,6 @@ fn an_answer_to_the_start_before_counts_for_none() {
     assert!(told.granted);
     assert!(!contender(8, 1).hear(Time(1_500), 0, told));
     assert!(contender(7, 1).hear(Time(1_500), 0, told));
-}
-
-#[test]
-fn a_rival_that_is_gone_leaves_the_voter_to_the_tenant() {
-    let mut voters = voters::<3>();
-    let mut first = contender(7, 3);
-    step(&mut first, &mut voters, 1_000, 3_000);
-    // The tenant was not heard for a while, and a rival asked once.
-    assert!(hear(&mut voters[2], 4_500, 8, Want::Place(2)).granted);
-    assert!(!hear(&mut voters[2], 5_499, 7, Want::Keep(1)).granted);
-    assert!(!hear(&mut voters[2], 5_500, 7, Want::Place(1)).granted);
-    assert!(!hear(&mut voters[2], 5_500, 9, Want::Keep(1)).granted);
-    assert!(hear(&mut voters[2], 5_500, 7, Want::Keep(1)).granted);
-    assert!(!hear(&mut voters[2], 5_600, 8, Want::Place(2)).granted);
 }
 
 #[test]

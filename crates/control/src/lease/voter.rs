@@ -88,21 +88,9 @@ impl Voter {
         self.tenant(now).is_none() && now.since(self.born) >= length
     }
 
-    /// The tenant that has the place, as it says, had this voter before another one asked, whose
-    /// promise has ended: that one has asked in vain, and is gone or could not say so.
-    fn forget_rival(&mut self, is_free: bool, generation: u16, ask: &Ask) {
-        let start = ask.start;
-        let had = |(tenant, _): (Tenant, Time)| tenant == Tenant { generation, start };
-        let is_kept = matches!(ask.want, Want::Keep(_));
-        if is_free && is_kept && self.before.0.is_some_and(had) {
-            (self.last, self.promised) = self.before;
-        }
-    }
-
     fn promise(&mut self, now: Time, generation: u16, ask: &Ask) -> bool {
         let length = ask.length.min(LONGEST);
         let is_free = self.is_free(now, length);
-        self.forget_rival(is_free, generation, ask);
         // Whose lease ran out may have it again, as long as nobody else has had it.
         if let Some((_, until)) = self.last_of(ask, generation) {
             *until = now.plus(length);

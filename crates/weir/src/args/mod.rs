@@ -348,7 +348,9 @@ pub(crate) struct Raised {
     /// A number that no other switch has, and that of the one before, which is dead.
     pub(crate) start: u32,
     pub(crate) before: Option<u32>,
-    /// The same of one that dies while this one stands by.
+    /// Name of this switch's host.
+    pub(crate) host: String,
+    /// The number of one that dies while this one stands by.
     pub(crate) dead: Dead,
 }
 

@@ -118,6 +118,10 @@ fn run_loaded(
         }
         return pipeline::run(args, file, plans, &ports, config, &mut watched);
     };
+    if args.standby && ports.are_live() {
+        // One that could not run must not seem to stand by.
+        live::looked_at(args, file, &ports)?;
+    }
     let args = &match standby::stand(args, &plans)? {
         Stood::Alone => args.clone(),
         Stood::Has(lease) => Run {

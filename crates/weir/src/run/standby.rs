@@ -2,12 +2,13 @@
 
 use std::collections::BTreeSet;
 use std::net::{IpAddr, SocketAddr};
+use std::time::Duration;
 
 use weir_graph::ChainFile;
 
 use crate::args::{Host, Run};
 use crate::driver::link::{LeasePlan, Standing, kind};
-use crate::driver::process::digest;
+use crate::driver::process::{digest, digest_of};
 use crate::driver::{ChainPlan, Lease};
 use crate::exit::Failure;
 use crate::say::say;
@@ -19,6 +20,10 @@ use super::signals::end_signals;
 
 /// Hosts with agents, at least: two of them are a majority when one is gone.
 const FEWEST: usize = 3;
+
+/// When agents that do not answer are told of, and how long after that again.
+const FIRST: Duration = Duration::from_secs(3);
+const AGAIN: Duration = Duration::from_secs(60);
 
 /// How the wait has ended.
 pub(super) enum Stood {
@@ -49,7 +54,9 @@ pub(super) fn stand(args: &Run, plans: &[ChainPlan]) -> Result<Stood, Failure> {
     let signals = end_signals()?;
     let mut service = Service::of_process();
     let mut standing = Standing::open(plan)?;
-    let mut told = None;
+    let (mut told, mut next) = (None, FIRST);
+    let host = args.raised.as_ref();
+    let host = host.map_or_else(String::new, |raised| format!("host {}: ", raised.host));
     loop {
         if let Some(dead) = (args.raised.as_ref()).and_then(|raised| raised.dead.get()) {
             standing.know_dead(dead);
@@ -66,21 +73,39 @@ pub(super) fn stand(args: &Run, plans: &[ChainPlan]) -> Result<Stood, Failure> {
         {
             told = tenant;
             say(format_args!(
-                "stands by: another switch, of generation {generation}, has the place"
+                "{host}stands by: another switch, of generation {generation}, has the place"
             ));
             // The service manager waits for that. In `weir up` only a switch that runs says so.
             if args.raised.is_none() {
                 service.ready();
             }
         }
+        if standing.began().elapsed() >= next {
+            next = standing.began().elapsed() + AGAIN;
+            tell_of_silence(&standing, &host);
+        }
         service.alive();
     }
     if told.is_some() {
         say(format_args!(
-            "takes over: most agents say that this is the switch"
+            "{host}takes over: most agents say that this is the switch"
         ));
     }
     Ok(Stood::Has(standing.keep()?))
+}
+
+/// Says which agents do not answer, where the others are not most of them.
+fn tell_of_silence(standing: &Standing, host: &str) {
+    let (silent, all) = standing.silent();
+    if 2 * silent.len() < all {
+        return;
+    }
+    let silent: Vec<String> = silent.iter().map(SocketAddr::to_string).collect();
+    say(format_args!(
+        "warning: {host}waits, since most agents must say which switch runs, and these do not \
+         answer: {}: are they there, with the same key and version?",
+        silent.join(", ")
+    ));
 }
 
 /// Where it asks; `None` where nobody else stands by.
@@ -104,10 +129,12 @@ fn plan(args: &Run, plans: &[ChainPlan]) -> Result<Option<LeasePlan>, Failure> {
     let replication = args.replication.unwrap_or_default().to_string();
     let run = cluster::name_of(args);
     let kind = kind(&run, digest, places, &replication);
+    let agents = digest_of(voters.iter().map(SocketAddr::to_string));
     Ok(Some(LeasePlan {
         voters: voters.into_iter().collect(),
         key,
-        kind: format!("{kind}/{}ms", args.heartbeat),
+        // Switches that ask other agents might both run.
+        kind: format!("{kind}/{}ms/{agents:x}", args.heartbeat),
         run,
         beats: cluster::beats(args),
         start: match &args.raised {

@@ -2,13 +2,13 @@
 //!
 //! A switch says hello until the runtime itself answers it. So the agent keeps nothing that
 //! must survive it, and is needed for no packet. Where several hosts have a switch, it votes for the
-//! one that runs ([`Votes`]).
+//! one that runs ([`super::votes`]).
 //!
 //! A runtime whose switch is gone says so, and waits. The next switch asks who is here
 //! ([`Control::Who`]), and says hello with the name of the switch before.
 
 use std::collections::BTreeMap;
-use std::net::{SocketAddr, UdpSocket};
+use std::net::SocketAddr;
 use std::process::Child;
 use std::time::{Duration, Instant};
 
@@ -23,14 +23,12 @@ use super::super::process::{ProcessCommand, Start as ProcessStartUp, cause};
 use super::hello::{
     DEAD, HELLO, Hello, Here, Listed, Start, TAKEN, VERSION, WAITS, Who, generation_of,
 };
-use super::votes::Votes;
+use super::mailbox::Mailbox;
 
 /// Longest sleep of the agent.
 const NAP: Duration = Duration::from_millis(100);
 /// Datagrams that are heard before the runtimes are looked after again.
 const AT_ONCE: usize = 64;
-/// Octets of the longest control frame that is heard.
-const ROOM: usize = 64 << 10;
 /// Longest message that is heard of a runtime's process.
 const LONGEST: usize = 1 << 10;
 /// Runtimes that are over and remembered: a hello that comes late starts none again.
@@ -93,7 +91,7 @@ struct Runtime {
 
 /// See the module.
 pub(crate) struct Agent {
-    socket: UdpSocket,
+    mailbox: Mailbox,
     key: Key,
     command: ProcessCommand,
     /// Most runtimes at a time.
@@ -103,7 +101,6 @@ pub(crate) struct Agent {
     runtimes: BTreeMap<Pair, Runtime>,
     /// Those that are over, and why, the oldest first.
     over: Vec<(Pair, String)>,
-    votes: Votes,
     number: u64,
 }
 
@@ -121,17 +118,14 @@ impl Agent {
         (most, outlive): (usize, Duration),
     ) -> Result<Agent, ExecError> {
         let failed = |error: std::io::Error| ExecError(format!("can't listen on {at}: {error}"));
-        let socket = UdpSocket::bind(at).map_err(failed)?;
-        socket.set_nonblocking(true).map_err(failed)?;
         Ok(Agent {
-            socket,
+            mailbox: Mailbox::open(at, key).map_err(failed)?,
             key,
             command,
             most,
             outlive,
             runtimes: BTreeMap::new(),
             over: Vec::new(),
-            votes: Votes::new(),
             number: 0,
         })
     }
@@ -142,20 +136,23 @@ impl Agent {
     ///
     /// The kernel does not say.
     pub(crate) fn address(&self) -> std::io::Result<SocketAddr> {
-        self.socket.local_addr()
+        self.mailbox.address()
     }
 
     /// Waits a short time for a switch, and looks after the runtimes.
     pub(crate) fn step(&mut self, mut said: impl FnMut(AgentEvent)) {
         self.wait();
-        let mut room = vec![0; ROOM];
+        self.mailbox.hush();
         // A flood of datagrams must not keep the agent from its runtimes.
-        for _ in 0..AT_ONCE {
-            let Ok((length, from)) = self.socket.recv_from(&mut room) else {
+        for number in 0..AT_ONCE {
+            let Some((heard, from)) = self.mailbox.take() else {
                 break;
             };
-            let heard = room.get(..length).unwrap_or(&[]);
-            if let Err(why) = self.hear(heard, from, &mut said) {
+            if number + 1 == AT_ONCE {
+                // There may be more.
+                self.mailbox.ring();
+            }
+            if let Err(why) = self.hear(&heard, from, &mut said) {
                 said(AgentEvent::Refused { from, why });
             }
         }
@@ -168,7 +165,8 @@ impl Agent {
             tv_sec: 0,
             tv_nsec: i64::from(NAP.subsec_nanos()),
         };
-        let mut polled = vec![PollFd::new(&self.socket, PollFlags::IN)];
+        let bell = self.mailbox.bell();
+        let mut polled = vec![PollFd::new(&bell, PollFlags::IN)];
         let runtimes = self.runtimes.values();
         // One that has ended is found without that.
         let channels = runtimes.filter(|runtime| !runtime.channel.has_ended());
@@ -189,7 +187,6 @@ impl Agent {
         let body = match control {
             Control::Hello(body) => body,
             Control::Who(body) => return self.say_who(pair, from, body),
-            Control::Ask(body) => return self.vote(pair, from, body),
             _ => return Err("it is no question to an agent".to_owned()),
         };
         let hello = Hello::read(body);
@@ -208,11 +205,12 @@ impl Agent {
             return Ok(());
         }
         let generation = generation_of(hello.switch);
-        if (self.votes).have_another(&hello.run, generation, hello.switch as u32) {
+        if (self.mailbox.votes()).have_another(&hello.run, generation, hello.switch as u32) {
             let why = "another switch has the place of this one";
             self.say_gone(pair, from, hello.network, why);
             return Err(why.to_owned());
         }
+        self.mailbox.votes().know(generation);
         if let Some(before) = hello.after {
             return self.hand_over((ProcessStart(before), pair), hello, from, said);
         }
@@ -263,15 +261,6 @@ impl Agent {
         };
         let body = serde_json::to_vec(&here).map_err(|error| error.to_string())?;
         self.say((switch, switch), from, 0, Control::Here(&body));
-        Ok(())
-    }
-
-    /// Says whether the switch may have its run's place.
-    fn vote(&mut self, pair: Pair, from: SocketAddr, question: &[u8]) -> Result<(), String> {
-        let runtimes = self.runtimes.keys();
-        let newest = runtimes.map(|(switch, _)| generation_of(switch.0)).max();
-        let answer = self.votes.hear(question, newest.unwrap_or(0))?;
-        self.say((pair.0, pair.0), from, 0, Control::Told(&answer));
         Ok(())
     }
 
@@ -446,7 +435,7 @@ impl Agent {
         };
         for datagram in control::datagram(network, &self.key, head, control).iter() {
             // Like a loss: the switch asks again, or finds it silent.
-            let _ = self.socket.send_to(datagram, to);
+            self.mailbox.send(datagram, to);
         }
     }
 }

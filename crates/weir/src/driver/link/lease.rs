@@ -60,6 +60,16 @@ pub(crate) struct Standing {
     number: u64,
     /// The switch that had the place last.
     before: Option<Tenant>,
+    began: Instant,
+}
+
+impl LeasePlan {
+    /// Length of a lease in ns: a heartbeat shorter than the silence after which a runtime is
+    /// suspected, so that a switch that hears nobody stops before it starts others.
+    fn length(&self) -> u64 {
+        let (interval, missed) = self.beats;
+        interval * u64::from(missed.saturating_sub(1).max(1))
+    }
 }
 
 impl Standing {
@@ -78,8 +88,8 @@ impl Standing {
             sockets.push(socket);
         }
         let clock = Clock::start();
-        let (interval, missed) = plan.beats;
-        let length = interval * u64::from(missed);
+        let (interval, _) = plan.beats;
+        let length = plan.length();
         let voters = plan.voters.len();
         Ok(Standing {
             contender: Contender::new(clock.now(), plan.start, voters, length, interval / ASKS),
@@ -88,12 +98,27 @@ impl Standing {
             clock,
             number: 0,
             before: None,
+            began: Instant::now(),
         })
     }
 
     /// The switch that had the place when agents answered last.
     pub(crate) fn before(&self) -> Option<Tenant> {
         self.before
+    }
+
+    /// Since when it asks.
+    pub(crate) fn began(&self) -> Instant {
+        self.began
+    }
+
+    /// The agents that have not answered lately, and how many there are.
+    pub(crate) fn silent(&self) -> (Vec<SocketAddr>, usize) {
+        let heard: Vec<usize> = self.contender.heard(self.clock.now()).collect();
+        let silent = self.plan.voters.iter().enumerate();
+        let silent = silent.filter(|(voter, _)| !heard.contains(voter));
+        let silent = silent.map(|(_, agent)| *agent).collect();
+        (silent, self.plan.voters.len())
     }
 
     /// A switch with this start is dead.
@@ -115,7 +140,7 @@ impl Standing {
         if let Some(kind) = self.hear() {
             return Err(ExecError(format!(
                 "the switch of this name that runs has another chain file, number of places, \
-                 replication or heartbeat ({kind}) than this one ({})",
+                 replication, heartbeat or list of agents ({kind}) than this one ({})",
                 self.plan.kind
             )));
         }
@@ -150,7 +175,7 @@ impl Standing {
             heard: heard
                 .filter_map(|voter| self.plan.voters.get(voter).copied())
                 .collect(),
-            longest: Duration::from_nanos(self.plan.beats.0 * u64::from(self.plan.beats.1)),
+            longest: Duration::from_nanos(self.plan.length()),
         };
         let thread = std::thread::Builder::new().name("lease".to_owned());
         let keep = move || self.keep_on(&shared);

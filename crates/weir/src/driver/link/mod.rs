@@ -13,6 +13,7 @@ mod agent;
 mod connect;
 mod hello;
 mod lease;
+mod mailbox;
 mod node;
 mod remote;
 mod remote_node;

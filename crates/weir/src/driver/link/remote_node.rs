@@ -195,13 +195,27 @@ impl RemoteNode {
                 if self.hear() {
                     return Ok(());
                 }
-                if self.switch_is_gone() {
+                if self.switch_is_gone() || self.hears_of_its_death() {
                     return Err("the switch is gone".to_owned());
                 }
                 std::thread::sleep(Duration::from_millis(1));
             }
         }
         Err("the switch does not answer".to_owned())
+    }
+
+    /// The agent says that the switch is dead that has not answered yet.
+    fn hears_of_its_death(&mut self) -> bool {
+        let own = self.start.hello.ends().1.0.to_le_bytes();
+        let mut is_dead = false;
+        while let Ok(Some(message)) = self.agent.receive(false) {
+            match message.kind == DEAD {
+                true => is_dead |= message.bytes == own,
+                // No other switch may have it before it waits.
+                false => self.bad += 1,
+            }
+        }
+        is_dead
     }
 
     /// The switch is gone: waits for another one.

@@ -134,6 +134,8 @@ struct Vote {
 pub(super) struct Votes {
     clock: Clock,
     born: Time,
+    /// The newest generation of a switch that has had runtimes here.
+    newest: u16,
     of_runs: BTreeMap<String, Vote>,
 }
 
@@ -143,23 +145,26 @@ impl Votes {
         Votes {
             clock,
             born: clock.now(),
+            newest: 0,
             of_runs: BTreeMap::new(),
         }
     }
 
-    /// Answers a question. `newest`: the newest generation of a switch that has runtimes here.
-    ///
-    /// # Errors
-    ///
-    /// The question makes no sense, or there are votes for too many runs.
-    pub(super) fn hear(&mut self, question: &[u8], newest: u16) -> Result<Vec<u8>, String> {
-        let said: Option<SaidAsk> = serde_json::from_slice(question).ok();
-        let Some(said) = said.filter(|said| said.version == VERSION) else {
-            return Err("the switch is of another version of weir than this agent".to_owned());
-        };
+    /// A switch of this generation has a runtime here.
+    pub(super) fn know(&mut self, generation: u16) {
+        self.newest = self.newest.max(generation);
+    }
+
+    /// Answers a question; `None` where it makes no sense, is of another version, or there are votes
+    /// for too many runs.
+    pub(super) fn hear(&mut self, question: &[u8]) -> Option<Vec<u8>> {
+        let said: SaidAsk = serde_json::from_slice(question).ok()?;
+        if said.version != VERSION {
+            return None;
+        }
         let now = self.clock.now();
         if !self.of_runs.contains_key(&said.run) {
-            self.make_room(now)?;
+            self.make_room(now).then_some(())?;
         }
         let vote = self
             .of_runs
@@ -168,7 +173,7 @@ impl Votes {
                 voter: Voter::new(self.born),
                 kind: String::new(),
             });
-        vote.voter.know(newest);
+        vote.voter.know(self.newest);
         let told = vote.voter.hear(now, &said.ask());
         if told.granted {
             vote.kind = said.kind;
@@ -184,7 +189,7 @@ impl Votes {
             newest: told.newest,
             kind: vote.kind.clone(),
         };
-        serde_json::to_vec(&answer).map_err(|error| error.to_string())
+        serde_json::to_vec(&answer).ok()
     }
 
     /// True where another switch of the run has the place.
@@ -194,19 +199,13 @@ impl Votes {
         tenant.is_some_and(|tenant| tenant != Tenant { generation, start })
     }
 
-    /// Forgets runs whose place nobody has, where there are too many.
-    fn make_room(&mut self, now: Time) -> Result<(), String> {
-        if self.of_runs.len() < MOST_RUNS {
-            return Ok(());
-        }
+    /// Forgets runs whose place nobody has, where there are too many. True where there is room.
+    fn make_room(&mut self, now: Time) -> bool {
         let votes = &mut self.of_runs;
-        votes.retain(|_, vote| vote.voter.tenant(now).is_some());
-        match votes.len() < MOST_RUNS {
-            true => Ok(()),
-            false => Err(format!(
-                "switches of {MOST_RUNS} other runs have asked before"
-            )),
+        if votes.len() >= MOST_RUNS {
+            votes.retain(|_, vote| vote.voter.tenant(now).is_some());
         }
+        votes.len() < MOST_RUNS
     }
 }
 
@@ -227,7 +226,7 @@ mod tests {
     }
 
     fn ask(votes: &mut Votes, run: &str, start: u32, want: Want) -> (Told, String) {
-        let answer = votes.hear(&question(run, start, want), 0).unwrap();
+        let answer = votes.hear(&question(run, start, want)).unwrap();
         SaidTold::read(&answer).unwrap()
     }
 
@@ -245,11 +244,11 @@ mod tests {
             SaidAsk::octets(&ask, "edge", "kind")
         };
         // It has just started, and does not know what it promised before.
-        let answer = votes.hear(&lasting(1, Want::Place(1)), 0).unwrap();
+        let answer = votes.hear(&lasting(1, Want::Place(1))).unwrap();
         assert!(!SaidTold::read(&answer).unwrap().0.granted);
         let (told, kind) = ask(&mut votes, "edge", 1, Want::Place(1));
         assert!(told.granted && kind == "kind");
-        let answer = votes.hear(&lasting(1, Want::Place(1)), 0).unwrap();
+        let answer = votes.hear(&lasting(1, Want::Place(1))).unwrap();
         assert!(SaidTold::read(&answer).unwrap().0.granted);
         assert!(votes.have_another("edge", 2, 2) && !votes.have_another("edge", 1, 1));
         assert!(!votes.have_another("other", 2, 2));
@@ -260,7 +259,9 @@ mod tests {
     #[test]
     fn a_runtime_here_of_a_newer_switch_counts() {
         let mut votes = Votes::new();
-        let answer = votes.hear(&question("edge", 1, Want::Place(3)), 3).unwrap();
+        votes.know(3);
+        votes.know(2);
+        let answer = votes.hear(&question("edge", 1, Want::Place(3))).unwrap();
         let (told, _) = SaidTold::read(&answer).unwrap();
         assert!(!told.granted && told.newest == 3);
         assert!(ask(&mut votes, "edge", 1, Want::Place(4)).0.granted);
@@ -269,7 +270,7 @@ mod tests {
     #[test]
     fn nonsense_is_refused_and_runs_have_a_bound() {
         let mut votes = Votes::new();
-        assert!(votes.hear(b"{}", 0).is_err());
+        assert!(votes.hear(b"{}").is_none());
         for run in 0..10 * MOST_RUNS {
             ask(&mut votes, &run.to_string(), 1, Want::Look);
         }

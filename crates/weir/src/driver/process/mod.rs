@@ -50,8 +50,12 @@ pub(super) fn obey_parent() -> Result<(), String> {
 /// its chains itself, from a file that may have changed since.
 pub(crate) fn digest<'a>(plans: impl IntoIterator<Item = &'a Plan>) -> u64 {
     let texts = plans.into_iter();
-    let texts = texts.map(|plan| format!("{:?} {:?}", plan.graph, plan.steps));
-    texts.fold(0xcbf2_9ce4_8422_2325, |hash, text| {
+    digest_of(texts.map(|plan| format!("{:?} {:?}", plan.graph, plan.steps)))
+}
+
+/// A number that stands for texts in this order.
+pub(crate) fn digest_of(texts: impl IntoIterator<Item = String>) -> u64 {
+    texts.into_iter().fold(0xcbf2_9ce4_8422_2325, |hash, text| {
         text.bytes().fold(hash, |hash, byte| {
             (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3)
         })

@@ -166,7 +166,7 @@ pub(super) fn pipeline(
 
 /// The ports in their order, once the machine was found fit for them; what is
 /// not as it should be is said aloud.
-fn looked_at(args: &Run, file: &ChainFile, ports: &Ports) -> Result<Sorted, Failure> {
+pub(super) fn looked_at(args: &Run, file: &ChainFile, ports: &Ports) -> Result<Sorted, Failure> {
     let sorted = Sorted::of(args, file, ports)?;
     for warning in doctor::before_run(ports.live(), file, &args.cores, args.force)? {
         say(format_args!("warning: {warning}"));

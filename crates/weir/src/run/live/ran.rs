@@ -38,6 +38,11 @@ impl<C> Ran<C> {
             events,
             ended,
         } = self;
+        let ended = match ended {
+            // The runtimes go on with another switch, and have the counts.
+            Err(handed_over) if handed_over.exit == Exit::Done => return Err(handed_over),
+            ended => ended,
+        };
         sum_up(executor, &mut of_run);
         let mut kept = Ok(());
         if let Some(mut events) = events {

@@ -271,6 +271,14 @@ fn whole_fault(composition: &Composition, run: &Run, file: &ChainFile) -> Option
             Some("leave out `standby`, or that port"),
         ));
     }
+    if let Some(standby) = composition
+        .standby
+        .first()
+        .filter(|_| file.network.fails_open())
+    {
+        let message = "a bump that fails open passes packets while its switch stands by";
+        return Some(composition.fault(standby, message, Some("leave out `on-failure: open`")));
+    }
     let why = plan::plans(run, file).err()?;
     Some(composition.fault(&composition.chain, why.why(), None))
 }

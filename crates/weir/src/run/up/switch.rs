@@ -67,6 +67,7 @@ pub(super) fn run(args: &Up, parent: u32, kinds: &[Kind]) -> Outcome {
             mark,
             start: begin.start,
             before: begin.before,
+            host: begin.host,
             dead,
         }),
         duration: (args.duration).map(|most| most.saturating_sub(begin.since)),
