@@ -109,6 +109,11 @@ impl Bed {
         Ok(bed)
     }
 
+    /// Four heartbeats, in which silence is noticed.
+    pub(super) fn lease(&self) -> Duration {
+        self.lease
+    }
+
     /// A switch stands by.
     pub(super) fn has_spare(&self) -> bool {
         self.has_spare

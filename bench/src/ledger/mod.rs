@@ -261,6 +261,11 @@ fn go_through(
         let began = Instant::now();
         log.line(&json!({"fault": number, "what": format!("{attack:?}")}))?;
         owed += attack.carry_out(bed, switches, agents)?;
+        if settings.has_spare {
+            // What died may be what a switch before has left, and each switch counts anew.
+            (deaths, owed) = (0, 0);
+            std::thread::sleep(bed.lease());
+        }
         if is_switch {
             // The new one counts anew.
             (deaths, owed) = (0, 0);
