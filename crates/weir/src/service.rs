@@ -79,6 +79,11 @@ pub(crate) fn tell_parent(channel: Channel) {
     let _ = PARENT.set(Mutex::new(channel));
 }
 
+/// True of the message of a process that it is ready.
+pub(crate) fn is_ready(kind: u8) -> bool {
+    kind == READY
+}
+
 /// Tells the manager what a process that this one has started has said, in a message of this kind.
 pub(crate) fn pass_on(kind: u8) {
     let what = match kind {

@@ -334,6 +334,26 @@ fn a_switch_that_is_told_to_end_hands_over() {
     }
 }
 
+/// A switch that its users reach and the agents do not lets nothing out, and says why it ends.
+#[test]
+fn a_switch_that_is_cut_off_from_the_agents_gives_way() {
+    if !bed::possible(&[]) {
+        return;
+    }
+    let mut bed = Bed::new();
+    let (stop, fetching) = bed.fetch_on();
+    std::thread::sleep(Duration::from_secs(1));
+    bed.network
+        .run("weir", "ip", &["link", "set", "one-net", "down"]);
+    bed.says(0, "the switch gives way");
+    assert_eq!(bed.switches[0].take().unwrap().ends(), Some(75));
+    bed.says(1, "\nrunning");
+    std::thread::sleep(Duration::from_secs(2));
+    stop.send(()).unwrap();
+    let done = fetching.join().unwrap();
+    assert!(done.as_ref().is_ok_and(|done| *done > 0), "{done:?}");
+}
+
 /// A switch whose machine stood still finds another one in its place, and lets nothing out.
 #[test]
 fn a_switch_that_stood_still_gives_way_to_the_one_that_stands_by() {

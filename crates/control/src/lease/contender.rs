@@ -79,8 +79,9 @@ impl Contender {
 
     /// A switch with this start is known to be dead: nobody need wait for the end of its lease.
     pub fn know_dead(&mut self, now: Time, start: u32) {
-        self.dead = Some(start);
-        self.next = now;
+        if self.dead.replace(start) != Some(start) {
+            self.next = now;
+        }
     }
 
     /// When its lease ends; `None` while it has none.

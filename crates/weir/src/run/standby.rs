@@ -1,7 +1,7 @@
 //! `weir run --standby`: waits until this is the run's switch, before any port is opened.
 
 use std::collections::BTreeSet;
-use std::net::{IpAddr, SocketAddr};
+use std::net::SocketAddr;
 use std::time::Duration;
 
 use weir_graph::ChainFile;
@@ -84,7 +84,10 @@ pub(super) fn stand(args: &Run, plans: &[ChainPlan]) -> Result<Stood, Failure> {
             next = standing.began().elapsed() + AGAIN;
             tell_of_silence(&standing, &host);
         }
-        service.alive();
+        // In `weir up` the switch that runs says so for all.
+        if args.raised.is_none() {
+            service.alive();
+        }
     }
     if told.is_some() {
         say(format_args!(
@@ -116,12 +119,14 @@ fn plan(args: &Run, plans: &[ChainPlan]) -> Result<Option<LeasePlan>, Failure> {
     };
     let voters = args.hosts.iter().filter_map(agent);
     let voters: BTreeSet<SocketAddr> = voters.chain(args.witnesses.iter().copied()).collect();
-    let hosts: BTreeSet<IpAddr> = voters.iter().map(SocketAddr::ip).collect();
-    if hosts.len() < FEWEST {
+    // A host has one vote, however many agents.
+    let mut voters: Vec<SocketAddr> = voters.into_iter().collect();
+    voters.dedup_by_key(|voter| voter.ip());
+    if voters.len() < FEWEST {
         return Err(Failure::usage(format!(
             "`--standby` needs agents on {FEWEST} hosts or more, most of which say which switch runs: \
              `--hosts` and `--witnesses` name {}",
-            hosts.len()
+            voters.len()
         )));
     }
     let digest = digest(plans.iter().map(|chain| &chain.plan));
@@ -131,7 +136,7 @@ fn plan(args: &Run, plans: &[ChainPlan]) -> Result<Option<LeasePlan>, Failure> {
     let kind = kind(&run, digest, places, &replication);
     let agents = digest_of(voters.iter().map(SocketAddr::to_string));
     Ok(Some(LeasePlan {
-        voters: voters.into_iter().collect(),
+        voters,
         key,
         // Switches that ask other agents might both run.
         kind: format!("{kind}/{}ms/{agents:x}", args.heartbeat),

@@ -205,12 +205,19 @@ impl Agent {
             return Ok(());
         }
         let generation = generation_of(hello.switch);
-        if (self.mailbox.votes()).have_another(&hello.run, generation, hello.switch as u32) {
-            let why = "another switch has the place of this one";
-            self.say_gone(pair, from, hello.network, why);
-            return Err(why.to_owned());
+        let other = (self.mailbox.votes()).other(&hello.run, generation, hello.switch as u32);
+        match other {
+            Some(other) if other > generation => {
+                let why = "a newer switch has the place of this one";
+                self.say_gone(pair, from, hello.network, why);
+                return Err(why.to_owned());
+            }
+            // It was promised to one that most others did not want, for a while: this one asks
+            // again.
+            Some(_) => return Ok(()),
+            None => {}
         }
-        self.mailbox.votes().know(generation);
+        self.mailbox.votes().know(&hello.run, generation);
         if let Some(before) = hello.after {
             return self.hand_over((ProcessStart(before), pair), hello, from, said);
         }

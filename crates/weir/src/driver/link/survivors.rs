@@ -24,6 +24,8 @@ use crate::say::say;
 
 /// Longest wait for an agent's answer: one that gives none has no survivors.
 const PATIENCE: Duration = Duration::from_secs(1);
+/// The same for one that did not answer either when it was asked which switch runs.
+const PATIENCE_SILENT: Duration = Duration::from_millis(25);
 /// Interval at which agents are asked.
 const AGAIN: Duration = Duration::from_millis(10);
 /// Intervals of heartbeats beyond those that may be missing, in which a runtime notices that its
@@ -98,15 +100,20 @@ impl RemoteHosts {
         Ok(found)
     }
 
-    /// The agents that are asked: with a lease those that had answered when it was given.
-    fn voters(&self) -> Vec<SocketAddr> {
-        if let Some(lease) = &self.lease {
-            return lease.heard().to_vec();
-        }
+    /// The agents, each once, and how long each is waited for: those that had not answered when the
+    /// lease was given are gone with their host, most likely.
+    fn voters(&self) -> Vec<(SocketAddr, Duration)> {
         let mut agents: Vec<SocketAddr> = self.agents.iter().flatten().copied().collect();
         agents.sort_unstable();
         agents.dedup();
+        let patience = |agent: &SocketAddr| match &self.lease {
+            Some(lease) if !lease.heard().contains(agent) => PATIENCE_SILENT,
+            _ => PATIENCE,
+        };
         agents
+            .into_iter()
+            .map(|agent| (agent, patience(&agent)))
+            .collect()
     }
 
     /// The start of a switch that has no runtimes any more, whether it lives or not.
@@ -136,9 +143,9 @@ struct Asked {
 impl Asking<'_> {
     /// Asks all agents until each has answered, and until each of its runtimes of this kind has
     /// noticed whether its switch is gone.
-    fn ask(&mut self, agents: &[SocketAddr]) -> Result<(), ExecError> {
+    fn ask(&mut self, agents: &[(SocketAddr, Duration)]) -> Result<(), ExecError> {
         let mut all = Vec::new();
-        for agent in agents.iter().copied() {
+        for (agent, patience) in agents.iter().copied() {
             let failed = |error: std::io::Error| ExecError(format!("agent {agent}: {error}"));
             let socket = socket_for(agent).map_err(failed)?;
             socket.set_nonblocking(true).map_err(failed)?;
@@ -146,7 +153,7 @@ impl Asking<'_> {
                 agent,
                 socket,
                 next: Instant::now(),
-                until: Instant::now() + PATIENCE,
+                until: Instant::now() + patience,
                 is_done: false,
             });
         }
@@ -166,6 +173,15 @@ impl Asking<'_> {
             for asked in all.iter_mut().filter(|asked| !asked.is_done) {
                 self.hear(asked);
             }
+        }
+        for asked in all
+            .iter()
+            .filter(|asked| !self.answers.contains_key(&asked.agent))
+        {
+            let agent = asked.agent;
+            say(format_args!(
+                "note: agent {agent} does not answer: what runtimes there have is lost"
+            ));
         }
         for (agent, listed) in each(&self.answers) {
             if self.has_switch(listed) {

@@ -134,8 +134,6 @@ struct Vote {
 pub(super) struct Votes {
     clock: Clock,
     born: Time,
-    /// The newest generation of a switch that has had runtimes here.
-    newest: u16,
     of_runs: BTreeMap<String, Vote>,
 }
 
@@ -145,14 +143,28 @@ impl Votes {
         Votes {
             clock,
             born: clock.now(),
-            newest: 0,
             of_runs: BTreeMap::new(),
         }
     }
 
-    /// A switch of this generation has a runtime here.
-    pub(super) fn know(&mut self, generation: u16) {
-        self.newest = self.newest.max(generation);
+    /// A switch of this generation of a run has a runtime here.
+    pub(super) fn know(&mut self, run: &str, generation: u16) {
+        if let Some(vote) = self.vote(run) {
+            vote.voter.know(generation);
+        }
+    }
+
+    /// The vote for a run; `None` where there are too many.
+    fn vote(&mut self, run: &str) -> Option<&mut Vote> {
+        let now = self.clock.now();
+        if !self.of_runs.contains_key(run) && !self.make_room(now) {
+            return None;
+        }
+        let vote = self.of_runs.entry(run.to_owned());
+        Some(vote.or_insert_with(|| Vote {
+            voter: Voter::new(self.born),
+            kind: String::new(),
+        }))
     }
 
     /// Answers a question; `None` where it makes no sense, is of another version, or there are votes
@@ -163,17 +175,7 @@ impl Votes {
             return None;
         }
         let now = self.clock.now();
-        if !self.of_runs.contains_key(&said.run) {
-            self.make_room(now).then_some(())?;
-        }
-        let vote = self
-            .of_runs
-            .entry(said.run.clone())
-            .or_insert_with(|| Vote {
-                voter: Voter::new(self.born),
-                kind: String::new(),
-            });
-        vote.voter.know(self.newest);
+        let vote = self.vote(&said.run)?;
         let told = vote.voter.hear(now, &said.ask());
         if told.granted {
             vote.kind = said.kind;
@@ -192,11 +194,10 @@ impl Votes {
         serde_json::to_vec(&answer).ok()
     }
 
-    /// True where another switch of the run has the place.
-    pub(super) fn have_another(&self, run: &str, generation: u16, start: u32) -> bool {
-        let vote = self.of_runs.get(run);
-        let tenant = vote.and_then(|vote| vote.voter.tenant(self.clock.now()));
-        tenant.is_some_and(|tenant| tenant != Tenant { generation, start })
+    /// The generation of another switch of the run that has the place.
+    pub(super) fn other(&self, run: &str, generation: u16, start: u32) -> Option<u16> {
+        let tenant = self.of_runs.get(run)?.voter.tenant(self.clock.now())?;
+        (tenant != Tenant { generation, start }).then_some(tenant.generation)
     }
 
     /// Forgets runs whose place nobody has, where there are too many. True where there is room.
@@ -250,8 +251,9 @@ mod tests {
         assert!(told.granted && kind == "kind");
         let answer = votes.hear(&lasting(1, Want::Place(1))).unwrap();
         assert!(SaidTold::read(&answer).unwrap().0.granted);
-        assert!(votes.have_another("edge", 2, 2) && !votes.have_another("edge", 1, 1));
-        assert!(!votes.have_another("other", 2, 2));
+        assert_eq!(votes.other("edge", 2, 2), Some(1));
+        assert_eq!(votes.other("edge", 1, 1), None);
+        assert_eq!(votes.other("other", 2, 2), None);
         assert!(ask(&mut votes, "other", 2, Want::Place(1)).0.granted);
         assert!(!ask(&mut votes, "edge", 2, Want::Place(2)).0.granted);
     }
@@ -259,8 +261,9 @@ mod tests {
     #[test]
     fn a_runtime_here_of_a_newer_switch_counts() {
         let mut votes = Votes::new();
-        votes.know(3);
-        votes.know(2);
+        votes.know("edge", 3);
+        votes.know("edge", 2);
+        votes.know("other", 9);
         let answer = votes.hear(&question("edge", 1, Want::Place(3))).unwrap();
         let (told, _) = SaidTold::read(&answer).unwrap();
         assert!(!told.granted && told.newest == 3);

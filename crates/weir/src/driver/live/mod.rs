@@ -233,11 +233,12 @@ impl<C: Executor> Live<C> {
             .hand_out(&mut self.executor, &mut self.input);
     }
 
-    /// Has the executor do what there is to do, and sends what leaves.
+    /// Has the executor do what there is to do, and sends what leaves; nothing where it may not go
+    /// on.
     fn step(&mut self) -> Result<Round, Failure> {
-        let stepped = self.step_executor();
+        let stepped = self.step_executor()?;
         self.send()?;
-        stepped
+        Ok(stepped)
     }
 
     /// Steps the executor. Packets that leave are put into `departures`.
@@ -288,7 +289,9 @@ impl<C: Executor> Live<C> {
                 }
             });
             // A port that fails does not keep flows from ending.
-            sent = sent.and(self.send());
+            if result.is_ok() {
+                sent = sent.and(self.send());
+            }
         }
         let pool = self.executor.pool();
         self.layer.close(pool);

@@ -251,9 +251,11 @@ impl Watch<'_> {
         let ended = switch.child.try_wait()?;
         let mut begins = false;
         while let Ok(Some(message)) = switch.channel.receive(false) {
-            begins |= !switch.is_ready;
-            switch.is_ready = true;
-            service::pass_on(message.kind);
+            begins |= service::is_ready(message.kind) && !switch.is_ready;
+            switch.is_ready |= begins;
+            if switch.is_ready {
+                service::pass_on(message.kind);
+            }
         }
         switch.tell_hosts(self.plan);
         let process = switch.child.id();
