@@ -262,7 +262,8 @@ fn go_through(
         log.line(&json!({"fault": number, "what": format!("{attack:?}")}))?;
         owed += attack.carry_out(bed, switches, agents)?;
         if settings.has_spare {
-            // What died may be what a switch before has left, and each switch counts anew.
+            // A victim may be a runtime left by an earlier switch, which no switch counts; each new
+            // switch begins its counts at zero.
             (deaths, owed) = (0, 0);
             std::thread::sleep(bed.lease());
         }

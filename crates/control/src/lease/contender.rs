@@ -10,7 +10,7 @@ const PATIENCE: u64 = 2;
 /// How a contender stands.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Stand {
-    /// Another switch has the place, or it is not known who has.
+    /// Another switch has the place, or the voters have not said that it is free.
     Waits,
     /// It has asked for the place, in this generation.
     Asks(u16),
@@ -20,7 +20,7 @@ pub enum Stand {
     Lost,
 }
 
-/// What is known of a voter.
+/// A voter as its contender knows it.
 #[derive(Clone, Copy, Debug, Default)]
 struct Known {
     /// Its last answer.
@@ -162,13 +162,6 @@ impl Contender {
         let all = self.voters.iter().enumerate();
         let lately = all.filter(move |(_, its)| its.told.is_some_and(|told| told.asked >= oldest));
         lately.map(|(voter, _)| voter)
-    }
-
-    /// The start of the switch that most lately had the place, as voters say.
-    pub fn tenant(&self) -> Option<super::Tenant> {
-        let told = self.voters.iter().filter_map(|its| its.told);
-        let tenants = told.filter_map(|told| told.by);
-        tenants.max_by_key(|tenant| tenant.generation)
     }
 
     /// Since its lease has ended most voters have answered, and say that nobody else has the place.

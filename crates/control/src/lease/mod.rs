@@ -53,10 +53,10 @@ pub struct Tenant {
     pub start: u32,
 }
 
-/// What a contender wants of a voter.
+/// The wish of a contender in a question.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Want {
-    /// To know who has the place.
+    /// Only to hear how the place stands.
     Look,
     /// The place, in this generation.
     Place(u16),
@@ -75,7 +75,7 @@ pub struct Ask {
     pub asked: Time,
     /// The contender's start.
     pub start: u32,
-    /// What it wants.
+    /// The contender's wish.
     pub want: Want,
     /// Length of the lease in ns.
     pub length: u64,
@@ -94,7 +94,7 @@ pub struct Told {
     pub want: Want,
     /// The place is the contender's, from the question on.
     pub granted: bool,
-    /// Who has the place now.
+    /// The tenant whose lease runs now.
     pub by: Option<Tenant>,
     /// Nobody has it, and the voter would promise it for the length of the question's lease.
     pub free: bool,

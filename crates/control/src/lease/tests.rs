@@ -115,7 +115,12 @@ fn one_that_stands_by_takes_over_and_the_old_one_gives_up() {
     step(&mut first, &mut voters, 1_000, 3_000);
     step(&mut second, &mut voters, 3_000, 3_500);
     assert_eq!(second.stand(), Stand::Waits);
-    assert_eq!(second.tenant().map(|tenant| tenant.start), Some(7));
+    for voter in &voters {
+        assert_eq!(
+            voter.tenant(Time(3_500)).map(|tenant| tenant.start),
+            Some(7)
+        );
+    }
     // The first one stands still.
     step(&mut second, &mut voters, 3_500, 4_600);
     assert_eq!(second.stand(), Stand::Has(2));
@@ -263,7 +268,7 @@ fn who_asked_in_vain_leaves_the_voter_to_the_tenant() {
     step(&mut first, &mut voters, 1_500, 2_500);
     let tenant = voters[2].tenant(Time(2_500));
     assert_eq!(tenant.map(|tenant| tenant.start), Some(7));
-    // What ended by itself stays: another one has had the place.
+    // A tenant's own end stays known: its generation is not given again.
     hear(&mut voters[2], 2_500, 7, Want::Leave(1));
     assert!(!hear(&mut voters[2], 2_500, 9, Want::Keep(1)).granted);
     assert!(hear(&mut voters[2], 2_500, 9, Want::Place(2)).granted);

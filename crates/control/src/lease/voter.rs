@@ -36,7 +36,7 @@ impl Voter {
         self.known = self.known.max(generation);
     }
 
-    /// Who has the place.
+    /// The tenant whose lease runs.
     pub fn tenant(&self, now: Time) -> Option<Tenant> {
         let lives = self.last.filter(|(_, until)| *until > now);
         lives.map(|(tenant, _)| tenant)
@@ -83,7 +83,7 @@ impl Voter {
         self.last.as_mut().filter(|(last, _)| *last == own)
     }
 
-    /// It would promise the place for so long.
+    /// True where a question for a lease of this length would be granted, its generation aside.
     fn is_free(&self, now: Time, length: u64) -> bool {
         self.tenant(now).is_none() && now.since(self.born) >= length
     }
@@ -91,7 +91,7 @@ impl Voter {
     fn promise(&mut self, now: Time, generation: u16, ask: &Ask) -> bool {
         let length = ask.length.min(LONGEST);
         let is_free = self.is_free(now, length);
-        // Whose lease ran out may have it again, as long as nobody else has had it.
+        // A tenant may renew a lease that ran out, as long as no other got one since.
         if let Some((_, until)) = self.last_of(ask, generation) {
             *until = now.plus(length);
             return true;

@@ -160,7 +160,7 @@ pub(super) fn key(args: &Run) -> Result<Option<Key>, Failure> {
 }
 
 /// A number that no other start of a switch has.
-fn start_of(args: &Run) -> u32 {
+pub(super) fn start_of(args: &Run) -> u32 {
     if let Some(lease) = &args.lease {
         return lease.start();
     }

@@ -12,7 +12,6 @@ use crate::driver::process::{digest, digest_of};
 use crate::driver::{ChainPlan, Lease};
 use crate::exit::Failure;
 use crate::say::say;
-use crate::seed;
 use crate::service::Service;
 
 use super::cluster;
@@ -142,10 +141,7 @@ fn plan(args: &Run, plans: &[ChainPlan]) -> Result<Option<LeasePlan>, Failure> {
         kind: format!("{kind}/{}ms/{agents:x}", args.heartbeat),
         run,
         beats: cluster::beats(args),
-        start: match &args.raised {
-            Some(raised) => raised.start,
-            None => seed::random() as u32,
-        },
+        start: cluster::start_of(args),
     }))
 }
 

@@ -187,6 +187,14 @@ impl Agent {
         let body = match control {
             Control::Hello(body) => body,
             Control::Who(body) => return self.say_who(pair, from, body),
+            // The mailbox answers those that it can.
+            Control::Ask(_) => {
+                return Err(
+                    "the switch is of another version of weir than this agent, or too many runs \
+                     ask for its vote"
+                        .to_owned(),
+                );
+            }
             _ => return Err("it is no question to an agent".to_owned()),
         };
         let hello = Hello::read(body);

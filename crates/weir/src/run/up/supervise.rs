@@ -99,8 +99,9 @@ struct Seat {
     restarts: Restarts,
     /// When a switch is to start.
     start_at: Instant,
-    /// The end of the last one: its number, and why, until the next one was told.
+    /// Start number of the last switch here.
     start: Option<u32>,
+    /// Why that one ended, until its successor was told.
     died: Option<String>,
     /// The number of the last event that it was told.
     noted: Option<u64>,
