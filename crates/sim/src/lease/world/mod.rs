@@ -1,5 +1,6 @@
 //! The loop of a run, and its processes.
 
+mod pause;
 mod process;
 mod trouble;
 

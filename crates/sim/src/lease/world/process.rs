@@ -7,6 +7,7 @@ use super::super::check::Holder;
 use super::super::clock::Clock;
 use super::super::plant::{Plant, PlantedVoter};
 use super::super::scene::Scene;
+use super::pause::Pause;
 use crate::random::Random;
 
 /// Clocks are read in whole ns: an end is a few too late.
@@ -18,10 +19,7 @@ pub(super) struct Seat {
     clock: Clock,
     contender: Option<Contender>,
     start: u32,
-    /// It stands still: answers wait.
-    still: bool,
-    stops: u32,
-    waits: Vec<(usize, Told)>,
+    pause: Pause<Told>,
     /// When it is polled next.
     due: Option<u64>,
     /// When it asked last, on its own clock.
@@ -39,9 +37,7 @@ impl Seat {
             clock: Clock::draw(random, scene.length),
             contender: None,
             start: 0,
-            still: false,
-            stops: 0,
-            waits: Vec::new(),
+            pause: Pause::new(),
             due: None,
             asked: Time::ZERO,
             newest: 0,
@@ -55,7 +51,7 @@ impl Seat {
     }
 
     pub(super) fn is_still(&self) -> bool {
-        self.still
+        self.pause.is_on()
     }
 
     pub(super) fn stand(&self) -> Option<Stand> {
@@ -86,15 +82,14 @@ impl Seat {
     /// Its contender has ended: the start, if there was one.
     pub(super) fn end(&mut self) -> Option<u32> {
         self.contender.take()?;
-        self.still = false;
-        self.waits.clear();
+        self.pause.clear();
         self.due = None;
         Some(self.start)
     }
 
     /// When it is to be polled, if that is not planned.
     pub(super) fn plan_poll(&mut self, now: u64, jitter: u64) -> Option<u64> {
-        let contender = self.contender.as_ref().filter(|_| !self.still)?;
+        let contender = self.contender.as_ref().filter(|_| !self.pause.is_on())?;
         let next = self.clock.when(contender.next());
         let due = next.max(now) + 1 + jitter;
         // One that is due sooner is enough.
@@ -109,7 +104,7 @@ impl Seat {
     }
 
     pub(super) fn is_due(&self, now: u64) -> bool {
-        self.due == Some(now) && !self.still
+        self.due == Some(now) && !self.pause.is_on()
     }
 
     pub(super) fn poll(&mut self, now: u64, is_late: impl Fn(Stand, bool) -> bool) -> Option<Ask> {
@@ -124,8 +119,8 @@ impl Seat {
     /// An answer has come: the time on its own clock and its start, unless the answer has to wait.
     pub(super) fn is_ready(&mut self, now: u64, voter: usize, told: Told) -> Option<(Time, u32)> {
         self.contender.as_ref()?;
-        if self.still {
-            self.waits.push((voter, told));
+        if self.pause.is_on() {
+            self.pause.keep(voter, told);
             return None;
         }
         Some((self.clock.local(now), self.start))
@@ -170,30 +165,23 @@ impl Seat {
 
     /// It stands still from now on; the number of times that it has.
     pub(super) fn stop(&mut self) -> Option<u32> {
-        if self.still || self.contender.is_none() {
-            return None;
-        }
-        self.still = true;
+        self.contender.as_ref()?;
+        let stops = self.pause.begin()?;
         self.due = None;
-        self.stops += 1;
-        Some(self.stops)
+        Some(stops)
     }
 
     /// It goes on: answers that have waited.
     pub(super) fn resume(&mut self, stops: u32) -> Option<Vec<(usize, Told)>> {
-        if !self.still || self.stops != stops {
-            return None;
-        }
-        self.still = false;
-        Some(std::mem::take(&mut self.waits))
+        self.pause.end(stops)
     }
 
     pub(super) fn stops(&self) -> u32 {
-        self.stops
+        self.pause.stops()
     }
 
     pub(super) fn leave(&mut self, now: u64) -> Option<Ask> {
-        if self.still {
+        if self.pause.is_on() {
             return None;
         }
         self.contender.as_mut()?.leave(self.clock.local(now))
@@ -201,7 +189,7 @@ impl Seat {
 
     pub(super) fn know_dead(&mut self, now: u64, start: u32) {
         let local = self.clock.local(now);
-        if let Some(contender) = self.contender.as_mut().filter(|_| !self.still) {
+        if let Some(contender) = self.contender.as_mut().filter(|_| !self.pause.is_on()) {
             contender.know_dead(local, start);
         }
     }
@@ -213,9 +201,7 @@ pub(super) struct Booth {
     clock: Clock,
     voter: Option<PlantedVoter>,
     plant: Option<Plant>,
-    still: bool,
-    stops: u32,
-    waits: Vec<(usize, Ask)>,
+    pause: Pause<Ask>,
 }
 
 impl Booth {
@@ -225,9 +211,7 @@ impl Booth {
             clock,
             voter: Some(PlantedVoter::new(clock.local(0), plant)),
             plant,
-            still: false,
-            stops: 0,
-            waits: Vec::new(),
+            pause: Pause::new(),
         }
     }
 
@@ -237,8 +221,8 @@ impl Booth {
 
     pub(super) fn hear(&mut self, now: u64, place: usize, ask: &Ask) -> Option<Told> {
         let voter = self.voter.as_mut()?;
-        if self.still {
-            self.waits.push((place, *ask));
+        if self.pause.is_on() {
+            self.pause.keep(place, *ask);
             return None;
         }
         Some(voter.hear(self.clock.local(now), ask))
@@ -265,8 +249,7 @@ impl Booth {
 
     /// False where it was dead.
     pub(super) fn die(&mut self) -> bool {
-        self.still = false;
-        self.waits.clear();
+        self.pause.clear();
         self.voter.take().is_some()
     }
 
@@ -280,24 +263,16 @@ impl Booth {
     }
 
     pub(super) fn stop(&mut self) -> Option<u32> {
-        if self.still || self.voter.is_none() {
-            return None;
-        }
-        self.still = true;
-        self.stops += 1;
-        Some(self.stops)
+        self.voter.as_ref()?;
+        self.pause.begin()
     }
 
     /// It goes on: questions that have waited.
     pub(super) fn resume(&mut self, stops: u32) -> Option<Vec<(usize, Ask)>> {
-        if !self.still || self.stops != stops {
-            return None;
-        }
-        self.still = false;
-        Some(std::mem::take(&mut self.waits))
+        self.pause.end(stops)
     }
 
     pub(super) fn stops(&self) -> u32 {
-        self.stops
+        self.pause.stops()
     }
 }
