@@ -310,6 +310,73 @@ pub struct PortInfo {
     #[prost(string, tag = "3")]
     pub port: ::prost::alloc::string::String,
 }
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct ReloadRequest {
+    /// Nothing changes: the answer says what would.
+    #[prost(bool, tag = "1")]
+    pub dry_run: bool,
+    /// The chain file to compare with, where the instance runs, with `dry_run` alone; empty for its
+    /// own.
+    #[prost(string, tag = "2")]
+    pub file: ::prost::alloc::string::String,
+}
+/// One of `wrong`, `refused` and `changes` is there; none where nothing has changed.
+#[derive(Clone, PartialEq, ::prost::Message)]
+pub struct ReloadResponse {
+    /// What is wrong with the file, for people. Nothing has changed.
+    #[prost(string, tag = "1")]
+    pub wrong: ::prost::alloc::string::String,
+    /// What has changed in it and takes a restart, each in a sentence. Nothing has changed.
+    #[prost(string, repeated, tag = "2")]
+    pub refused: ::prost::alloc::vec::Vec<::prost::alloc::string::String>,
+    /// The functions whose settings, or texts that they name, have changed.
+    #[prost(message, repeated, tag = "3")]
+    pub changes: ::prost::alloc::vec::Vec<ChangedFunction>,
+    /// Oddities of the file that are no errors, for people.
+    #[prost(string, tag = "4")]
+    pub warnings: ::prost::alloc::string::String,
+    /// How long it took to read the files and to build the functions.
+    #[prost(uint64, tag = "5")]
+    pub read_ns: u64,
+    /// How long it took until all engines had them; 0 with `dry_run`.
+    #[prost(uint64, tag = "6")]
+    pub taken_ns: u64,
+    /// Engines that have taken them.
+    #[prost(uint32, tag = "7")]
+    pub engines: u32,
+}
+/// A function that has changed.
+#[derive(Clone, PartialEq, ::prost::Message)]
+pub struct ChangedFunction {
+    #[prost(string, tag = "1")]
+    pub chain: ::prost::alloc::string::String,
+    /// Its name in the chain.
+    #[prost(string, tag = "2")]
+    pub function: ::prost::alloc::string::String,
+    #[prost(string, tag = "3")]
+    pub kind: ::prost::alloc::string::String,
+    #[prost(message, repeated, tag = "4")]
+    pub settings: ::prost::alloc::vec::Vec<ChangedSetting>,
+    /// Names of texts whose content has changed.
+    #[prost(string, repeated, tag = "5")]
+    pub texts: ::prost::alloc::vec::Vec<::prost::alloc::string::String>,
+    /// Open flows of the chain: they go on.
+    #[prost(uint64, tag = "6")]
+    pub open_flows: u64,
+}
+/// A setting that has changed.
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct ChangedSetting {
+    /// As `--set` takes it.
+    #[prost(string, tag = "1")]
+    pub path: ::prost::alloc::string::String,
+    /// As JSON; absent where it is new.
+    #[prost(string, optional, tag = "2")]
+    pub before: ::core::option::Option<::prost::alloc::string::String>,
+    /// As JSON, or `in another order`; absent where it is gone.
+    #[prost(string, optional, tag = "3")]
+    pub after: ::core::option::Option<::prost::alloc::string::String>,
+}
 #[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]
 pub struct GetStatsRequest {}
 #[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]
@@ -1452,6 +1519,28 @@ pub mod instance_client {
                 .insert(GrpcMethod::new("weir.v1.Instance", "ScaleRuntimes"));
             self.inner.unary(req, path, codec).await
         }
+        /// Reads the chain file again and has all engines take the functions that have changed, between
+        /// two bursts, without touching a flow; or says what would change. A file that is wrong, or that
+        /// takes a restart, leaves all as it was, and the answer says why. UNIMPLEMENTED where this way
+        /// of running can't.
+        pub async fn reload(
+            &mut self,
+            request: impl tonic::IntoRequest<super::ReloadRequest>,
+        ) -> std::result::Result<tonic::Response<super::ReloadResponse>, tonic::Status> {
+            self.inner
+                .ready()
+                .await
+                .map_err(|e| {
+                    tonic::Status::unknown(
+                        format!("Service was not ready: {}", e.into()),
+                    )
+                })?;
+            let codec = tonic_prost::ProstCodec::default();
+            let path = http::uri::PathAndQuery::from_static("/weir.v1.Instance/Reload");
+            let mut req = request.into_request();
+            req.extensions_mut().insert(GrpcMethod::new("weir.v1.Instance", "Reload"));
+            self.inner.unary(req, path, codec).await
+        }
         /// Every reason for which this instance may drop a packet, in words.
         pub async fn list_drop_reasons(
             &mut self,
@@ -1667,6 +1756,14 @@ pub mod instance_server {
             tonic::Response<super::ScaleRuntimesResponse>,
             tonic::Status,
         >;
+        /// Reads the chain file again and has all engines take the functions that have changed, between
+        /// two bursts, without touching a flow; or says what would change. A file that is wrong, or that
+        /// takes a restart, leaves all as it was, and the answer says why. UNIMPLEMENTED where this way
+        /// of running can't.
+        async fn reload(
+            &self,
+            request: tonic::Request<super::ReloadRequest>,
+        ) -> std::result::Result<tonic::Response<super::ReloadResponse>, tonic::Status>;
         /// Every reason for which this instance may drop a packet, in words.
         async fn list_drop_reasons(
             &self,
@@ -2190,6 +2287,49 @@ pub mod instance_server {
                     let inner = self.inner.clone();
                     let fut = async move {
                         let method = ScaleRuntimesSvc(inner);
+                        let codec = tonic_prost::ProstCodec::default();
+                        let mut grpc = tonic::server::Grpc::new(codec)
+                            .apply_compression_config(
+                                accept_compression_encodings,
+                                send_compression_encodings,
+                            )
+                            .apply_max_message_size_config(
+                                max_decoding_message_size,
+                                max_encoding_message_size,
+                            );
+                        let res = grpc.unary(method, req).await;
+                        Ok(res)
+                    };
+                    Box::pin(fut)
+                }
+                "/weir.v1.Instance/Reload" => {
+                    #[allow(non_camel_case_types)]
+                    struct ReloadSvc<T: Instance>(pub Arc<T>);
+                    impl<T: Instance> tonic::server::UnaryService<super::ReloadRequest>
+                    for ReloadSvc<T> {
+                        type Response = super::ReloadResponse;
+                        type Future = BoxFuture<
+                            tonic::Response<Self::Response>,
+                            tonic::Status,
+                        >;
+                        fn call(
+                            &mut self,
+                            request: tonic::Request<super::ReloadRequest>,
+                        ) -> Self::Future {
+                            let inner = Arc::clone(&self.0);
+                            let fut = async move {
+                                <T as Instance>::reload(&inner, request).await
+                            };
+                            Box::pin(fut)
+                        }
+                    }
+                    let accept_compression_encodings = self.accept_compression_encodings;
+                    let send_compression_encodings = self.send_compression_encodings;
+                    let max_decoding_message_size = self.max_decoding_message_size;
+                    let max_encoding_message_size = self.max_encoding_message_size;
+                    let inner = self.inner.clone();
+                    let fut = async move {
+                        let method = ReloadSvc(inner);
                         let codec = tonic_prost::ProstCodec::default();
                         let mut grpc = tonic::server::Grpc::new(codec)
                             .apply_compression_config(

@@ -6,6 +6,7 @@
 //! - [`observe`]: traces and taps, from the engines' rings to messages.
 //! - [`server`]: the gRPC service and the metrics of one instance. A driver gives it a
 //!   [`server::Offer`]: facts of the run, and the senders of its command channels.
+//! - [`configuration`]: another one for a run, which its driver reads (docs/reload.md).
 //! - [`hosts`]: the hosts that a run looks after; [`events`]: events of these and of runtimes.
 //! - [`client`]: the instances of this user, and a connection to one.
 //!
@@ -17,6 +18,7 @@
 #[cfg(feature = "service")]
 pub mod client;
 pub mod command;
+pub mod configuration;
 pub mod counters;
 pub mod events;
 pub mod hosts;

@@ -27,6 +27,7 @@
 //! `ports`, `network`, `threads`, `placing`, `selector`, `links`), to the processors of its entries (`template`),
 //! to functions that are built (`load`).
 
+mod change;
 mod claims;
 pub mod compile;
 mod composition;
@@ -55,11 +56,13 @@ mod schema;
 mod script;
 mod script_keys;
 mod selector;
+mod setting_change;
 mod template;
 mod threads;
 mod tree;
 mod units;
 
+pub use change::{Change, changes};
 pub use composition::{
     ComposedHost, Composition, Placed, composition_schema, is_composition, load_composition,
 };
@@ -68,7 +71,7 @@ pub use describe::{
     PortDescription, describe,
 };
 pub use diagnostic::{Diagnostic, Severity, render};
-pub use load::{Chain, ChainFile, Input, load, load_with};
+pub use load::{Chain, ChainFile, Input, NamedText, load, load_with};
 pub use network::{Network, OnFailure, PortAddress, Route, RoutedPort, Routing, StaticNeighbour};
 pub use overrides::Override;
 pub use placing::{PlacedThread, Placing};
@@ -78,6 +81,7 @@ pub use schema::{schema, schema_with};
 pub use script::{Script, ScriptCommand, ScriptStep, ScriptTime, load_script};
 pub use script_keys::{MOST_RUNTIMES, ScriptFlows, ScriptMode, script_schema};
 pub use selector::Selector;
+pub use setting_change::SettingChange;
 pub use template::{
     Instance, SettingDescription, TemplateDescription, TemplateLabel, TemplateLink,
     TemplateProcessor, TemplateText, Templates, describe_templates, template_schema,

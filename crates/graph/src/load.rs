@@ -1,6 +1,7 @@
 //! From text to checked stages.
 
 use std::collections::BTreeMap;
+use std::hash::{Hash as _, Hasher as _};
 
 use weir_nf::host::{FlowOptions, Kind, Node as StageNode, Settings, SharedProcessor};
 use weir_nf::host::{Stage, Target};
@@ -69,6 +70,19 @@ pub struct Chain {
     pub ports: Vec<PortDecl>,
     /// Which packets it takes.
     pub selector: Selector,
+    /// The texts that its functions have read.
+    pub texts: Vec<NamedText>,
+}
+
+/// A text that a function has read beside the chain file.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct NamedText {
+    /// Name of the function in the chain.
+    pub function: String,
+    /// Name of the text, as the settings have it.
+    pub name: String,
+    /// Stands for its content.
+    pub digest: u64,
 }
 
 impl ChainFile {
@@ -133,6 +147,7 @@ pub fn load_with(
     let mut sources = Recorder {
         inner: sources,
         texts: BTreeMap::new(),
+        read: Vec::new(),
     };
     let mut loaded = chains(
         input,
@@ -156,11 +171,16 @@ pub fn load_with(
 struct Recorder<'a> {
     inner: &'a mut dyn Sources,
     texts: BTreeMap<String, String>,
+    /// Names of the texts that the function at hand has read, and what stands for their content.
+    read: Vec<(String, u64)>,
 }
 
 impl Sources for Recorder<'_> {
     fn text(&mut self, name: &str) -> Result<String, String> {
         let text = self.inner.text(name)?;
+        let mut hasher = std::hash::DefaultHasher::new();
+        text.hash(&mut hasher);
+        self.read.push((name.to_owned(), hasher.finish()));
         self.texts.insert(name.to_owned(), text.clone());
         Ok(text)
     }
@@ -336,7 +356,11 @@ fn chain(
     let (flats, instances) =
         template::expand(&raw.entries, &of, &next, library, input.kinds, report);
 
-    let (built, pools) = build_all(input, raw, &flats, library, sources, claims, report);
+    let Built {
+        built,
+        pools,
+        texts,
+    } = build_all(input, raw, &flats, library, sources, claims, report);
     scopes(&flats, &built, report);
     idle_links(raw, &flats, &built, report);
     let (nodes, graph) = match report.errors() {
@@ -363,10 +387,20 @@ fn chain(
         instances,
         ports,
         selector,
+        texts,
     }
 }
 
-/// Builds the processors of a chain and the pools that they lease from; notes what they claim.
+/// What [`build_all`] has made.
+struct Built {
+    /// By processor; `None` where its settings are wrong.
+    built: Vec<Option<SharedProcessor>>,
+    pools: Vec<PoolSpec>,
+    texts: Vec<NamedText>,
+}
+
+/// Builds the processors of a chain and the pools that they lease from; notes what they claim and
+/// read.
 fn build_all(
     input: &Input<'_>,
     raw: &RawChain,
@@ -375,8 +409,9 @@ fn build_all(
     sources: &mut Recorder<'_>,
     claims: &mut Claims,
     report: &mut Report<'_>,
-) -> (Vec<Option<SharedProcessor>>, Vec<PoolSpec>) {
+) -> Built {
     let mut pools = Vec::new();
+    let mut texts = Vec::new();
     let mut built: Vec<Option<SharedProcessor>> = Vec::new();
     for flat in flats {
         let remark = flat.note.as_ref().map(|note| Remark {
@@ -386,6 +421,11 @@ fn build_all(
         let before = report.remark(remark);
         let known = pools.len();
         let (processor, leased_at) = build(flat, input.seed, &mut pools, sources, report);
+        texts.extend(sources.read.drain(..).map(|(name, digest)| NamedText {
+            function: flat.name.clone(),
+            name,
+            digest,
+        }));
         let at = |path: &str| setting(flat, path);
         let added = pools.iter().skip(known).zip(&leased_at);
         for (pool, path) in added {
@@ -397,7 +437,11 @@ fn build_all(
         built.push(processor);
         report.remark(before);
     }
-    (built, pools)
+    Built {
+        built,
+        pools,
+        texts,
+    }
 }
 
 /// The nodes and the graph of a chain without mistakes, in an order in which all links lead forward.

@@ -163,6 +163,21 @@ pub trait NetworkFunction: Sized + Send + Sync + 'static {
         None
     }
 
+    /// Refuses to take the place of `before`, a function of the same kind under other settings,
+    /// while packets flow (`weir reload`, docs/reload.md). By default it takes it: open flows go
+    /// on with the states that they have. A function whose states mean something under their own
+    /// settings alone (the number of a rule, say) keeps a generation of these in its states, and
+    /// looks again where it is another, or refuses here. Its counters go on, and its
+    /// [`NetworkFunction::work_space`] begins anew.
+    ///
+    /// # Errors
+    ///
+    /// A [`SettingsError`] that names the setting that can't change, and why.
+    fn replaces(&self, before: &Self) -> Result<(), SettingsError> {
+        let _ = before;
+        Ok(())
+    }
+
     /// Tells what is remembered of a flow field by field, for whoever traces a
     /// packet or looks at a flow: in the words of the manual, with names for
     /// numbers that stand for something. The default tells nothing, and the

@@ -11,7 +11,9 @@ mod places;
 
 use std::sync::Arc;
 
-use weir_nf::host::{AliasRequest, BURST, FlowHead, FlowOptions, SharedProcessor, Stage};
+use weir_nf::host::{
+    AliasRequest, BURST, FlowHead, FlowOptions, NewFunction, SharedProcessor, Stage,
+};
 use weir_nf::{Needs, Scope};
 use weir_packet::{
     Direction, FlowKey, Frame, FramePool, Headers, KeyOptions, Malformed, PacketMemory,
@@ -55,11 +57,11 @@ pub struct Classifier {
     options: FlowOptions,
     /// Absent where the stage keeps no flows.
     names: Option<Names>,
-    /// The coarsest scope, and the function that makes the keys of one of its
+    /// The coarsest scope, and the number of the function that makes the keys of one of its
     /// own.
-    scope: Option<(Scope, SharedProcessor)>,
-    /// The stage's functions, which may know a packet's sender for a client.
-    processors: Vec<SharedProcessor>,
+    scope: Option<(Scope, usize)>,
+    /// The stage's functions with their names: they may know a packet's sender for a client.
+    functions: Vec<(String, SharedProcessor)>,
     fragments: Fragments,
     /// Fragments on their way out of the fragment memory.
     over: Vec<Frame>,
@@ -95,11 +97,7 @@ impl Classifier {
         check_nodes(stage)?;
         let needs = needs_of(stage);
         let options = stage.flows;
-        let coarsest = nested_scopes(stage)?.pop();
-        let scope = coarsest.and_then(|(scope, keyed_by)| {
-            let node = stage.nodes.get(keyed_by)?;
-            Some((scope, node.processor.clone()))
-        });
+        let scope = nested_scopes(stage)?.pop();
         let names = if needs == Needs::Flow {
             let aliases = FlowTable::most_aliases(&options, rewriters_of(stage));
             let max = options.max.clamp(1, i32::MAX as u32 - 1);
@@ -115,7 +113,9 @@ impl Classifier {
             key: key_options(stage),
             names,
             scope,
-            processors: stage.nodes.iter().map(|n| n.processor.clone()).collect(),
+            functions: (stage.nodes.iter())
+                .map(|node| (node.name.clone(), node.processor.clone()))
+                .collect(),
             fragments: Fragments::new(options.held_fragments, config.seed),
             over: Vec::with_capacity(options.held_fragments as usize),
             memory: None,
@@ -135,6 +135,15 @@ impl Classifier {
             engine_cycles: 0,
             options,
         })
+    }
+
+    /// Puts functions in the places of those of their names, as [`crate::Runtime::replace`].
+    pub fn replace(&mut self, functions: &[NewFunction]) {
+        for (name, processor) in &mut self.functions {
+            if let Some(new) = functions.iter().find(|new| new.name == *name) {
+                *processor = new.processor.clone();
+            }
+        }
     }
 
     /// Places that units can have: numbers below this.

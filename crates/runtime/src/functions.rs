@@ -164,6 +164,11 @@ impl Functions {
         &mut self.nodes
     }
 
+    /// The function of a name.
+    pub(crate) fn named_mut(&mut self, name: &str) -> Option<&mut RunNode> {
+        self.nodes.iter_mut().find(|node| node.name == name)
+    }
+
     /// Function `number` of the stage, and the blocks of a stage without flows.
     #[inline]
     pub(crate) fn callable(&mut self, number: usize) -> (&mut RunNode, &mut Blocks) {

@@ -26,6 +26,7 @@ mod open;
 mod open_flows;
 mod owner;
 mod reading;
+mod replace;
 mod report;
 mod runtime;
 mod same_as;

@@ -180,6 +180,21 @@ pub(crate) fn load(
     seed: u64,
     kinds: &[Kind],
 ) -> Result<ChainFile, Failure> {
+    let file = read_chains(path, folders, set, seed, kinds)?;
+    if !file.warnings.is_empty() {
+        say(weir_graph::render(&file.warnings).trim_end());
+    }
+    Ok(file)
+}
+
+/// The same; its warnings are in it.
+pub(crate) fn read_chains(
+    path: &Path,
+    folders: &[PathBuf],
+    set: &[Override],
+    seed: u64,
+    kinds: &[Kind],
+) -> Result<ChainFile, Failure> {
     let text = text_of(path)?;
     let name = path.display().to_string();
     let folder = path.parent().unwrap_or(Path::new("")).to_owned();
@@ -192,18 +207,14 @@ pub(crate) fn load(
     };
     let templates = templates_of(path, folders)?;
     let file = weir_graph::load_with(&input, &templates, &mut Files { folder });
-    let file = file.map_err(|diagnostics| match weir_graph::is_composition(&text) {
+    file.map_err(|diagnostics| match weir_graph::is_composition(&text) {
         // Each of its keys is unknown in a chain file.
         true => Failure::chain(format!(
             "{name}: error: this is a composition, not a chain file\n  = help: run it with \
              `weir up {name}`, or give the chain file that it names"
         )),
         false => Failure::chain(weir_graph::render(&diagnostics)),
-    })?;
-    if !file.warnings.is_empty() {
-        say(weir_graph::render(&file.warnings).trim_end());
-    }
-    Ok(file)
+    })
 }
 
 /// True where a file is meant to be a composition.

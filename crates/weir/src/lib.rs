@@ -89,6 +89,10 @@ pub fn main_with_args(
         #[cfg(feature = "control")]
         Command::Scale(what) => ask::scale(&what),
         #[cfg(feature = "control")]
+        Command::Diff(what) => ask::diff(&what),
+        #[cfg(feature = "control")]
+        Command::Reload(what) => ask::reload(&what),
+        #[cfg(feature = "control")]
         Command::Stats(stats) => ask::stats(&stats),
         #[cfg(feature = "terminal")]
         Command::Top(top) => ask::top(&top),

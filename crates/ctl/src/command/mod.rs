@@ -8,6 +8,7 @@ mod flows;
 mod moves;
 mod network;
 mod part;
+mod replace;
 mod reply;
 mod resize;
 mod target;
@@ -32,6 +33,7 @@ pub use part::{
     Counted, Part, PartReport, RuntimePlaceCounts, Site, StageProcessCounts, SwitchCounts, Visit,
     around,
 };
+pub use replace::Replacement;
 pub use reply::Reply;
 pub use resize::{Resize, Resized, Resizing};
 pub use target::CommandTarget;
@@ -54,6 +56,9 @@ pub enum Command {
     Move(MoveUnits, Reply<Moving>),
     /// Start or drain runtimes. The reply does not wait for them.
     Resize(Resize, Reply<Resizing>),
+    /// Put functions in the places of those that run. The reply is the number of engines that
+    /// had one of them.
+    Replace(Arc<Replacement>, Reply<usize>),
     /// Arm or disarm a watch in each runtime. The reply is their number.
     Each(Arm, Reply<usize>),
 }
@@ -119,6 +124,15 @@ impl CommandHandler {
             }
             Command::Resize(wanted, reply) => {
                 let _ = reply.send(target.resize(&wanted));
+            }
+            Command::Replace(new, reply) => {
+                let mut count = 0;
+                target.parts(&mut |part| {
+                    let functions = new.of_chain(part.chain);
+                    count += usize::from(part.runtime.replace(functions) > 0);
+                });
+                target.replace(&new);
+                let _ = reply.send(count);
             }
             Command::Each(action, reply) => {
                 let mut count = 0;

@@ -1,10 +1,13 @@
 //! A thread as commands see it.
 
+use std::sync::Arc;
+
 use weir_packet::{FlowKey, Time};
 
 use super::counts::ThreadCounts;
 use super::moves::{MoveUnits, Moving};
 use super::part::Visit;
+use super::replace::Replacement;
 use super::resize::{Resize, Resizing};
 
 /// A thread that commands are carried out on.
@@ -31,6 +34,10 @@ pub trait CommandTarget {
     fn resize(&mut self, wanted: &Resize) -> Resizing {
         let _ = wanted;
         None
+    }
+    /// Functions were replaced in the thread's own runtimes: whatever else it has of them is, too.
+    fn replace(&mut self, new: &Arc<Replacement>) {
+        let _ = new;
     }
     /// Takes events that a command has caused to where they go.
     fn take_events(&mut self);

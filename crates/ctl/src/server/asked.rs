@@ -23,6 +23,7 @@ use crate::observe::{Arm, Places, Unseen};
 
 use super::fresh::Fresh;
 use super::offer::Offer;
+use super::reload::Reloads;
 
 /// How long a thread may take for what it answers at once.
 const PROMPT: Duration = Duration::from_secs(5);
@@ -100,6 +101,8 @@ pub(super) struct Asked {
     pub(super) hosts: Hosts,
     /// Events of hosts and runtimes.
     pub(super) events: Events,
+    /// The configuration.
+    pub(super) reloads: Reloads,
     /// Each stream that follows events has a clone: the count says how many there are.
     pub(super) followers: Arc<()>,
 }
@@ -181,8 +184,14 @@ impl Asked {
             unseen: offer.unseen,
             hosts: offer.hosts,
             events: offer.events,
+            reloads: Reloads::of(offer.configuration),
             followers: Arc::default(),
         }
+    }
+
+    /// The command channels of all threads.
+    pub(super) fn senders(&self) -> &[CommandSender] {
+        &self.senders
     }
 
     /// Sends a command to every thread that is there, and waits for their replies,

@@ -13,6 +13,7 @@ use weir_telemetry::{Counters, Kind};
 use crate::command::{LayerReport, RuntimePlaceCounts, StageProcessCounts, SwitchCounts};
 
 use super::asked::{Asked, Counts};
+use super::reload::ReloadCounts;
 
 /// Names of labels, by what they tell apart.
 const PORT: &[&str] = &["port", "direction"];
@@ -30,6 +31,7 @@ const THREAD: &[&str] = &["thread"];
 /// The data that the text shows.
 struct Shown<'a> {
     info: &'a v1::GetInfoResponse,
+    reloads: &'a ReloadCounts,
     inputs: &'a [v1::PortInfo],
     outputs: &'a [v1::PortInfo],
     counts: &'a Counts,
@@ -39,6 +41,7 @@ struct Shown<'a> {
 pub(super) fn text(asked: &Asked, counts: &Counts) -> String {
     let shown = Shown {
         info: &asked.info,
+        reloads: &asked.reloads.counts(),
         inputs: asked.inputs(),
         outputs: asked.outputs(),
         counts,
@@ -104,6 +107,7 @@ impl Shown<'_> {
             .map(|thread| thread.refused)
             .sum();
         text.write(&no_chain, [(vec![], refused)]);
+        table(text, "weir", &[], &[(vec![], self.reloads)]);
     }
 
     /// Ports with their counts; a port that was named twice is one.
@@ -327,6 +331,7 @@ mod tests {
         let mut text = Text::new();
         let shown = Shown {
             info: &info,
+            reloads: &ReloadCounts::default(),
             inputs: &[],
             outputs: &[],
             counts: &counts,

@@ -10,6 +10,7 @@ mod metrics;
 mod offer;
 mod peers;
 mod reasons;
+mod reload;
 mod service;
 mod watches;
 

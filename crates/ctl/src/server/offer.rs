@@ -7,6 +7,7 @@ use weir_api::v1;
 use weir_graph::ChainFile;
 
 use crate::command::CommandSender;
+use crate::configuration::Configuration;
 use crate::events::Events;
 use crate::hosts::Hosts;
 use crate::observe::Unseen;
@@ -32,6 +33,8 @@ pub struct Offer<'a> {
     pub hosts: Hosts,
     /// Events of hosts and runtimes.
     pub events: Events,
+    /// The configuration, which others may take the place of; `None` where none can.
+    pub configuration: Option<Box<dyn Configuration>>,
     /// Command channels of the threads: those of places of runtimes first, that of the ports
     /// last.
     pub senders: Vec<CommandSender>,

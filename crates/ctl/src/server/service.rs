@@ -12,6 +12,7 @@ use tonic::{Request, Response, Status};
 use weir_api::v1;
 use weir_api::v1::instance_server::{Instance, InstanceServer};
 use weir_graph::ScriptMode;
+use weir_io::live::Hangups;
 use weir_packet::filter::Filter;
 
 use crate::command::{FlowSort, FlowsQuery, MoveUnits, Resize, Resized};
@@ -33,7 +34,7 @@ const FLOWS: u32 = 100;
 const NO_SWITCH: &str = "this instance has no runtimes behind a switch";
 /// Events that a stream takes at a time.
 const EVENTS: usize = 64;
-/// Interval in which a stream looks for new events.
+/// Interval in which a stream looks for new events, and the service for SIGHUP.
 const LOOK: Duration = Duration::from_millis(100);
 
 struct Service {
@@ -71,6 +72,7 @@ pub(super) fn start(
         .enable_all()
         .build()
         .map_err(failed)?;
+    let hangups = Hangups::open().map_err(failed)?;
     let inside = runtime.enter();
     let listener = socket.as_mut().and_then(Socket::listener);
     let listener = listener.map(UnixListener::from_std).transpose();
@@ -87,6 +89,7 @@ pub(super) fn start(
         if let Some(metrics) = metrics {
             tokio::spawn(http::serve(metrics, asked.clone()));
         }
+        tokio::spawn(reload_on_hangup(hangups, asked.clone()));
         let Some(listener) = listener else {
             let _ = stopped.await;
             return;
@@ -125,6 +128,16 @@ pub(super) fn start(
             drop(socket);
         })
         .map_err(failed)
+}
+
+/// Reloads at each SIGHUP.
+async fn reload_on_hangup(hangups: Hangups, asked: Arc<Asked>) {
+    loop {
+        tokio::time::sleep(LOOK).await;
+        if hangups.came() {
+            asked.reload_unasked().await;
+        }
+    }
 }
 
 fn filter(text: &str) -> Result<Arc<Filter>, Status> {
@@ -324,6 +337,19 @@ impl Instance for Service {
             started,
             draining,
         }))
+    }
+
+    async fn reload(
+        &self,
+        request: Request<v1::ReloadRequest>,
+    ) -> Result<Response<v1::ReloadResponse>, Status> {
+        // A client that goes does not leave a change half done.
+        let asked = Arc::clone(&self.asked);
+        let reload = async move { asked.reload(request.into_inner()).await };
+        match tokio::spawn(reload).await {
+            Ok(answer) => answer.map(Response::new),
+            Err(_) => Err(Status::internal("the change failed")),
+        }
     }
 
     async fn list_drop_reasons(

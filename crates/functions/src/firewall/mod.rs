@@ -39,6 +39,22 @@ pub struct Settings {
     pub non_ip: NonIp,
     /// Record an event for every connection that the default drops.
     pub log_default: bool,
+    /// Connections that are open and that changed rules refuse (`weir reload`): `keep` (the
+    /// default) lets them go on, `drop` drops their packets, `reject` answers these as well.
+    pub on_reload: OnReload,
+}
+
+/// Treatment of open connections that changed rules refuse.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum OnReload {
+    /// They go on.
+    #[default]
+    Keep,
+    /// Their packets are dropped.
+    Drop,
+    /// The same, and their senders are told.
+    Reject,
 }
 
 /// Action on TCP that starts without SYN.
@@ -152,6 +168,10 @@ weir_nf::labels! {
         Lookups = "lookups": Counter<Times>,
         /// Flows whose verdict was looked up again after the rules changed.
         Renewed = "renewed": Counter<Flows>,
+        /// Open flows that changed rules refuse, and that go on (`on-reload: keep`).
+        Kept = "kept": Counter<Flows>,
+        /// Open flows that changed rules have ended (`on-reload: drop` or `reject`).
+        Cut = "cut": Counter<Flows>,
         /// Refusals that were sent to senders.
         Answers = "answers",
     }
@@ -251,8 +271,23 @@ impl Firewall {
                 self.settings.log_default && remembered.verdict != ACCEPT,
             ),
         };
-        if known.is_some_and(|known| known.verdict == JOINED) && remembered.verdict == ACCEPT {
-            remembered.verdict = JOINED;
+        if let Some(known) = known.filter(|known| matches!(known.verdict, ACCEPT | JOINED)) {
+            match (remembered.verdict, self.settings.on_reload) {
+                (ACCEPT, _) => remembered.verdict = known.verdict,
+                (_, OnReload::Keep) => {
+                    cx.count(Count::Kept, 1);
+                    remembered.verdict = known.verdict;
+                    return remembered;
+                }
+                (_, OnReload::Drop) => {
+                    cx.count(Count::Cut, 1);
+                    remembered.verdict = DROP;
+                }
+                (_, OnReload::Reject) => {
+                    cx.count(Count::Cut, 1);
+                    remembered.verdict = REJECT;
+                }
+            }
         } else if known.is_none()
             && let Some((joined, name, log)) = self.joined(packet, flow, &facts, remembered)
         {
@@ -610,8 +645,9 @@ Decides by an ordered list of rules which connections pass. The first rule that
 matches the first packet of a connection decides on all of it, replies and ICMP
 errors about it included; a rule for replies is not needed. The verdict is
 remembered with the generation of the rules, so rules are searched once per
-connection, and once more after the rules have changed. Without a matching rule
-`default` decides. What was refused in one direction may still be opened in the
+connection, and once more after the rules have changed (`weir reload`). A connection
+that was open and that the changed rules refuse goes on, unless `on-reload` says
+otherwise. Without a matching rule `default` decides. What was refused in one direction may still be opened in the
 other: a packet the other way is judged as the first of a connection.
 
 TCP that was open before this firewall was is judged by its first packet here

@@ -297,10 +297,59 @@ fn reject_answers_through_a_backbone() {
     assert_right(&out[0]);
 }
 
+/// One that drops what is open and that its rules refuse.
 fn make(default: Action, rules: &[&str]) -> Firewall {
+    make_with(default, rules, OnReload::Drop)
+}
+
+fn make_with(default: Action, rules: &[&str], on_reload: OnReload) -> Firewall {
     let (mut pools, mut warnings, mut sources) = (Vec::new(), Vec::new(), weir_nf::NoSources);
     let mut set_up = SetUp::new(&mut sources, &mut pools, &mut warnings, 1);
-    Firewall::new(settings(default, rules), &mut set_up).unwrap()
+    let settings = Settings {
+        on_reload,
+        ..settings(default, rules)
+    };
+    Firewall::new(settings, &mut set_up).unwrap()
+}
+
+#[test]
+fn an_open_connection_that_changed_rules_refuse_goes_on_unless_they_say_otherwise() {
+    let before = bind(make(Action::Accept, &[]));
+    let there = Craft::tcp("10.0.0.1:1000", "192.0.2.1:22").build();
+    let back = Craft::tcp("192.0.2.1:22", "10.0.0.1:1000").build();
+    for (on_reload, passes) in [
+        (OnReload::Keep, true),
+        (OnReload::Drop, false),
+        (OnReload::Reject, false),
+    ] {
+        let rules = ["drop to any port 22"];
+        let after = bind(make_with(Action::Accept, &rules, on_reload));
+        let mut flow = OneFlow::new(&before);
+        assert!(flow.apply(&before, &there).is_some());
+        for packet in [&back, &there] {
+            assert_eq!(
+                flow.apply(&after, packet).is_some(),
+                passes,
+                "{on_reload:?}"
+            );
+        }
+        // One that goes on does so under rules that change once more.
+        let again = bind(make_with(Action::Drop, &["drop tcp"], on_reload));
+        assert_eq!(
+            flow.apply(&again, &there).is_some(),
+            passes,
+            "{on_reload:?}"
+        );
+        // New ones are judged by the rules that there are.
+        assert!(OneFlow::new(&after).apply(&after, &there).is_none());
+    }
+    // What was refused stays so, and is let in where changed rules do.
+    let closed = bind(make_with(Action::Drop, &[], OnReload::Keep));
+    let mut refused = OneFlow::new(&closed);
+    assert!(refused.apply(&closed, &there).is_none());
+    let still = bind(make_with(Action::Drop, &["accept udp"], OnReload::Keep));
+    assert!(refused.apply(&still, &there).is_none());
+    assert!(refused.apply(&before, &there).is_some());
 }
 
 #[test]

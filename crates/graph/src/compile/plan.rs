@@ -18,6 +18,26 @@ pub struct Plan {
     pub decisions: Vec<Decision>,
 }
 
+impl Plan {
+    /// True where the other one differs in settings alone: the same processors in the same
+    /// stages, and the same ones stand for others.
+    pub fn has_shape_of(&self, other: &Plan) -> bool {
+        let shape = |plan: &Plan| -> Vec<_> {
+            let nodes = plan.graph.nodes.iter();
+            let shapes = nodes.map(|node| {
+                (
+                    node.name.clone(),
+                    node.kind.clone(),
+                    node.next.clone(),
+                    node.same_as,
+                )
+            });
+            shapes.collect()
+        };
+        self.chain == other.chain && self.steps == other.steps && shape(self) == shape(other)
+    }
+}
+
 /// A part of the way.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Step {

@@ -9,6 +9,7 @@
 
 use std::io;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use super::socket;
 
@@ -63,8 +64,17 @@ impl AsFd for EndSignals {
 
 /// SIGHUP as a descriptor; it does not kill the process any more, nor the
 /// processes that this one starts, which inherit the signal mask.
+///
+/// Each of several is told of every signal, whichever of them read it.
 #[derive(Debug)]
-pub struct Hangups(OwnedFd);
+pub struct Hangups {
+    descriptor: OwnedFd,
+    /// Signals of this process that it was told of.
+    told: AtomicU64,
+}
+
+/// Signals that were read so far.
+static HANGUPS: AtomicU64 = AtomicU64::new(0);
 
 impl Hangups {
     /// Blocks SIGHUP for this thread and for those that it starts.
@@ -73,18 +83,26 @@ impl Hangups {
     ///
     /// The kernel refuses, for want of file descriptors, say.
     pub fn open() -> io::Result<Hangups> {
-        open(&[libc::SIGHUP]).map(Hangups)
+        let descriptor = open(&[libc::SIGHUP])?;
+        Ok(Hangups {
+            descriptor,
+            told: AtomicU64::new(HANGUPS.load(Ordering::Relaxed)),
+        })
     }
 
     /// True where one arrived since the last call.
     pub fn came(&self) -> bool {
-        came(&self.0)
+        if came(&self.descriptor) {
+            HANGUPS.fetch_add(1, Ordering::Relaxed);
+        }
+        let now = HANGUPS.load(Ordering::Relaxed);
+        self.told.swap(now, Ordering::Relaxed) != now
     }
 }
 
 impl AsFd for Hangups {
     fn as_fd(&self) -> BorrowedFd<'_> {
-        self.0.as_fd()
+        self.descriptor.as_fd()
     }
 }
 

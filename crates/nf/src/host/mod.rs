@@ -10,6 +10,6 @@ pub use crate::context::{AliasRequest, Aliases, Causes, Emits, MAX_ALIASES, MAX_
 pub use crate::world::World;
 pub use blocks::{Blocks, FlowHead, HEAD_BYTES, Opened, Slot, StageLayout};
 pub use dispatch::{DispatchPolicy, Load, Recent, RoundRobin};
-pub use plan::{FlowOptions, Node, OnMalformed, Stage, Target, Timeouts, WhenFull};
+pub use plan::{FlowOptions, NewFunction, Node, OnMalformed, Stage, Target, Timeouts, WhenFull};
 pub use processor::{Kind, Processor, Settings, SharedProcessor, StateLayout, bind};
 pub use work::{BURST, MAX_LABELS, NO_FLOW, Outcome, Place, UnitPlace, Work};

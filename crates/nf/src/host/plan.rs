@@ -26,6 +26,21 @@ pub struct Stage {
     pub pools: Vec<PoolSpec>,
 }
 
+/// A function to put in the place of the one of the same name and kind, whose settings have changed.
+#[derive(Clone)]
+pub struct NewFunction {
+    /// Its name in the chain.
+    pub name: String,
+    /// The function.
+    pub processor: SharedProcessor,
+}
+
+impl core::fmt::Debug for NewFunction {
+    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
+        f.debug_tuple("NewFunction").field(&self.name).finish()
+    }
+}
+
 /// One function of a stage.
 #[derive(Clone)]
 pub struct Node {
@@ -170,6 +185,17 @@ impl Default for Timeouts {
             icmp: 60_000,
             other: 600_000,
             reuse: true,
+        }
+    }
+}
+
+impl Stage {
+    /// Puts functions in the places of those of their names, where it has them.
+    pub fn replace(&mut self, functions: &[NewFunction]) {
+        for node in &mut self.nodes {
+            if let Some(new) = functions.iter().find(|new| new.name == node.name) {
+                node.processor = new.processor.clone();
+            }
         }
     }
 }

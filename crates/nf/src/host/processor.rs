@@ -70,6 +70,15 @@ pub trait Processor: Send + Sync {
         slot: &Slot,
         cluster: &Cluster<'_>,
     ) -> Option<RuntimeId>;
+    /// Refuses to take the place of `before` while packets flow
+    /// ([`NetworkFunction::replaces`]); one of another kind is refused, too.
+    ///
+    /// # Errors
+    ///
+    /// Why not.
+    fn replaces(&self, before: &dyn Processor) -> Result<(), SettingsError>;
+    /// The function itself, for [`Processor::replaces`].
+    fn as_any(&self) -> &dyn Any;
     /// Tells a state and its counters field by field; bytes of another length
     /// than [`Processor::state`] says, and what the function does not tell,
     /// are shown as they are.
@@ -232,6 +241,20 @@ impl<N: NetworkFunction> Processor for Bound<N> {
             return None;
         }
         self.0.preferred_owner(opened.state, cluster)
+    }
+
+    fn replaces(&self, before: &dyn Processor) -> Result<(), SettingsError> {
+        match before.as_any().downcast_ref::<N>() {
+            Some(before) => self.0.replaces(before),
+            None => Err(SettingsError::new(
+                "",
+                "a function of another kind was here",
+            )),
+        }
+    }
+
+    fn as_any(&self) -> &dyn Any {
+        &self.0
     }
 
     fn show(&self, state: &[u8], stats: &[u8], shown: &mut Shown) {

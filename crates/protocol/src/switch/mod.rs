@@ -38,7 +38,7 @@ mod views;
 
 use std::collections::{BTreeMap, VecDeque};
 
-use weir_nf::host::Stage;
+use weir_nf::host::{NewFunction, Stage};
 use weir_packet::{Frame, FramePool, Internal, Time};
 use weir_runtime::{Classifier, RuntimeConfig, StageError};
 
@@ -196,6 +196,11 @@ pub struct Switch {
 }
 
 impl Switch {
+    /// Puts functions in the places of those of their names, whose settings have changed.
+    pub fn replace(&mut self, functions: &[NewFunction]) {
+        self.classifier.replace(functions);
+    }
+
     /// A switch for `stage`, with no runtime yet. All memory of the data path
     /// is reserved here.
     ///

@@ -375,24 +375,26 @@ impl Classifier {
         key: &FlowKey,
         direction: Direction,
     ) -> FlowKey {
-        let Some((scope, keyed_by)) = &self.scope else {
+        let Some((scope, keyed_by)) = self.scope else {
             return *key;
         };
         let side = memory.meta(&frames[i]).side;
         let is_client = |source| {
-            let mut processors = self.processors.iter();
-            processors.any(|processor| processor.is_client(source, side))
+            let mut functions = self.functions.iter();
+            functions.any(|(_, function)| function.is_client(source, side))
         };
         let headers = &mut self.scratch.headers[i];
         let head = head_of(key, client_of(headers, key, direction, false, is_client));
         match scope {
             Scope::Flow => *key,
-            Scope::Fields(fields) => key_of_fields(&head, *fields),
+            Scope::Fields(fields) => key_of_fields(&head, fields),
             Scope::Own(_) => {
                 let info = FlowInfo::new(&head, direction, head.id, 1);
                 let (meta, room) = memory.split_mut(&mut frames[i]);
                 let packet = Packet::new(meta, room, headers);
-                keyed_by.scope_key(&packet, &info).unwrap_or(*key)
+                let keyed_by = self.functions.get(keyed_by);
+                let own = keyed_by.and_then(|(_, function)| function.scope_key(&packet, &info));
+                own.unwrap_or(*key)
             }
         }
     }

@@ -241,6 +241,45 @@ pub(crate) struct Scale {
     pub(crate) how: Resizing,
 }
 
+#[derive(Debug, ClapArgs)]
+#[command(after_help = "\
+Nothing changes: the instance reads the files, builds the functions and compares them with those that run.
+
+Exit codes: 0 `weir reload` would do it, or nothing has changed; 3 the file is wrong, or has a change
+that takes a restart.
+
+Examples:
+  weir diff
+  weir diff new.yaml --instance edge")]
+pub(crate) struct Diff {
+    /// Chain file; the instance's own without it
+    pub(crate) file: Option<std::path::PathBuf>,
+    #[command(flatten)]
+    pub(crate) of: Reload,
+}
+
+#[derive(Debug, ClapArgs)]
+#[command(after_help = "\
+The instance reads its chain file and the texts that this names again and builds the functions while
+packets flow on by the old ones. Then each engine takes those that have changed, between two bursts.
+A file that is wrong, or has a change that takes a restart, leaves all as it was. SIGHUP does the same
+(docs/reload.md).
+
+Exit codes: 0 it runs by the file, 3 the file is wrong, or has a change that takes a restart.
+
+Examples:
+  weir reload
+  weir reload --instance edge --output json")]
+pub(crate) struct Reload {
+    /// The instance: its name, or the path of its control socket; the one that
+    /// runs without it
+    #[arg(long, short, value_name = "NAME")]
+    pub(crate) instance: Option<String>,
+    /// How the answer is printed
+    #[arg(long, value_enum, default_value_t)]
+    pub(crate) output: Format,
+}
+
 /// What `drain` and `scale` have in common.
 #[derive(Debug, ClapArgs)]
 pub(crate) struct Resizing {

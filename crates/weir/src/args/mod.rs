@@ -16,6 +16,7 @@ use clap_complete::Shell;
 use weir_ctl::hosts::Hosts;
 use weir_graph::compile::{Mode, Passes};
 use weir_graph::{Override, Threads};
+use weir_nf::host::Kind;
 use weir_protocol::Key;
 use weir_protocol::settings::{Dispatch, Replication};
 
@@ -28,8 +29,8 @@ use crate::mark::Mark;
 pub(crate) use ask::Top;
 #[cfg(feature = "control")]
 pub(crate) use ask::{
-    Drain, Drops, EndFlows, Events, Flows, FlowsCommand, Get, GetWhat, List, Move, MoveBy,
-    Resizing, Scale, ShowFlow, SortFlows, Stats,
+    Diff, Drain, Drops, EndFlows, Events, Flows, FlowsCommand, Get, GetWhat, List, Move, MoveBy,
+    Reload, Resizing, Scale, ShowFlow, SortFlows, Stats,
 };
 #[cfg(feature = "simulator")]
 pub(crate) use sim::Sim;
@@ -87,6 +88,12 @@ pub(crate) enum Command {
     /// Start runtimes on this host for switches on others (`weir run --hosts`)
     Agent(Agent),
     #[cfg(feature = "control")]
+    /// What a changed chain file would change in a running weir
+    Diff(Diff),
+    #[cfg(feature = "control")]
+    /// Have a running weir take its changed chain file, without touching a flow
+    Reload(Reload),
+    #[cfg(feature = "control")]
     /// The instances of weir that run
     List(List),
     /// Check a chain file or a composition and say what it will do
@@ -111,7 +118,7 @@ pub(crate) enum Command {
     /// Run the protocol as a cluster under virtual time and check its invariants
     Sim(Sim),
     #[cfg(not(feature = "control"))]
-    #[command(name = "stats", aliases = ["top", "flows", "drops", "list", "get", "events", "move", "drain", "scale"], hide = true)]
+    #[command(name = "stats", aliases = ["top", "flows", "drops", "list", "get", "events", "move", "drain", "scale", "diff", "reload"], hide = true)]
     WithoutControl(Absent),
     #[cfg(not(feature = "simulator"))]
     #[command(name = "sim", hide = true)]
@@ -286,6 +293,9 @@ pub(crate) struct Run {
     /// The place of the switch, as `--standby` has got it
     #[arg(skip)]
     pub(crate) lease: Option<crate::driver::Lease>,
+    /// What it takes to load its chain file again
+    #[arg(skip)]
+    pub(crate) again: Option<Again>,
     /// Events of its runtimes and hosts
     #[arg(skip)]
     pub(crate) happened: weir_ctl::events::Events,
@@ -310,6 +320,17 @@ pub(crate) struct Run {
     /// No progress on standard error
     #[arg(long, short)]
     pub(crate) quiet: bool,
+}
+
+/// What it takes to load a run's chain file again.
+#[derive(Clone, Debug)]
+pub(crate) struct Again {
+    /// The functions that it may name.
+    pub(crate) kinds: Vec<Kind>,
+    /// The seed of the functions' hashes.
+    pub(crate) seed: u64,
+    /// The cores of the command line, without those of the file.
+    pub(crate) cores: Vec<usize>,
 }
 
 impl Run {

@@ -7,6 +7,7 @@ mod get;
 mod list;
 mod moves;
 mod rates;
+mod reload;
 mod resize;
 mod stats;
 #[cfg(feature = "terminal")]
@@ -27,6 +28,7 @@ pub(crate) use flows::flows;
 pub(crate) use get::get;
 pub(crate) use list::list;
 pub(crate) use moves::move_units;
+pub(crate) use reload::{diff, reload};
 pub(crate) use resize::{drain, scale};
 pub(crate) use stats::stats;
 #[cfg(feature = "terminal")]

@@ -5,8 +5,8 @@ use std::os::fd::BorrowedFd;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use weir_ctl::command::{
-    Counted, MoveUnits, Moving, Part, PartReport, Resize, Resizing, RuntimePlaceCounts,
-    StageProcessCounts, SwitchCounts, ThreadCounts, Visit,
+    Counted, MoveUnits, Moving, Part, PartReport, Replacement, Resize, Resizing,
+    RuntimePlaceCounts, StageProcessCounts, SwitchCounts, ThreadCounts, Visit,
 };
 use weir_ctl::observe::Unseen;
 use weir_exec::{ExecError, Parker, Round};
@@ -125,6 +125,12 @@ pub trait Executor {
     fn resize(&mut self, wanted: &Resize) -> Resizing {
         let _ = wanted;
         None
+    }
+
+    /// Functions were replaced in the runtimes of [`Executor::parts`]: those that start from now on
+    /// have the new ones, and what else the calling thread has of them.
+    fn replace(&mut self, new: &Arc<Replacement>) {
+        let _ = new;
     }
 
     /// Stages that whoever looks on is not shown.

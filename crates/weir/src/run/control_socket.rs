@@ -12,6 +12,7 @@ use crate::exit::Failure;
 use crate::say::say;
 
 use super::ports::{Ports, RunPort};
+use super::reload::configuration;
 
 /// The control socket of this process; closed and gone when it is dropped.
 pub(super) type Control = Server;
@@ -69,6 +70,7 @@ pub(super) fn open_control(
             .map(|raised| raised.hosts.clone())
             .unwrap_or_default(),
         events: args.happened.clone(),
+        configuration: configuration(args, file)?,
         inputs: of(&ports.inputs),
         outputs: of(&ports.outputs),
         senders,

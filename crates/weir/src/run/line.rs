@@ -1,12 +1,13 @@
 //! Packets from ports through threads that work on them to ports.
 
 use std::os::fd::BorrowedFd;
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use indicatif::ProgressBar;
 use weir_ctl::command::{
-    CommandHandler, CommandSender, CommandTarget, MoveUnits, Moving, Part, Resize, Resizing,
-    ThreadCounts, Visit,
+    CommandHandler, CommandSender, CommandTarget, MoveUnits, Moving, Part, Replacement, Resize,
+    Resizing, ThreadCounts, Visit,
 };
 use weir_exec::{Node, Parker, Round, Wakers, worker};
 use weir_graph::ChainFile;
@@ -65,6 +66,10 @@ impl<C: Executor> CommandTarget for Line<C> {
 
     fn resize(&mut self, wanted: &Resize) -> Resizing {
         self.executor.resize(wanted)
+    }
+
+    fn replace(&mut self, new: &Arc<Replacement>) {
+        self.executor.replace(new);
     }
 
     fn take_events(&mut self) {

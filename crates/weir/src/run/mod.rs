@@ -27,6 +27,8 @@ mod player;
 mod ports;
 mod progress;
 mod refusals;
+#[cfg(feature = "control")]
+mod reload;
 mod resize;
 mod signals;
 mod standby;
@@ -40,7 +42,7 @@ use weir_graph::ChainFile;
 use weir_nf::host::{Kind, Stage};
 use weir_runtime::{RunAtStart, RuntimeConfig};
 
-use crate::args::Run;
+use crate::args::{Again, Run};
 use crate::driver::ChainPlan;
 use crate::exit::{Exit, Failure, Outcome};
 use crate::{chains, seed};
@@ -76,19 +78,26 @@ fn run_with(
     weir_exec::check_cores(&args.cores).map_err(Failure::usage)?;
     let seed = args.seed.unwrap_or_else(seed::random);
     let file = chains::load(&args.chain, &args.templates, &args.set, seed, kinds)?;
-    run_loaded(args, &file, seed, at_start, watched)
+    run_loaded(args, &file, (seed, kinds), at_start, watched)
 }
 
-/// Runs packets through chains that are loaded.
+/// Runs packets through chains that are loaded, with this seed and functions of these kinds.
 fn run_loaded(
     args: &Run,
     file: &ChainFile,
-    seed: u64,
+    (seed, kinds): (u64, &[Kind]),
     at_start: Option<RunAtStart>,
     mut watched: Watched<'_>,
 ) -> Outcome {
     let written = &placement::applied(args, file)?;
-    let args = &written.with(&file.threads);
+    let args = &Run {
+        again: Some(Again {
+            kinds: kinds.to_vec(),
+            seed,
+            cores: written.cores.clone(),
+        }),
+        ..written.with(&file.threads)
+    };
     chains::check_cores(&args.cores, &args.chain)?;
     cluster::check(args)?;
     let also = Also {

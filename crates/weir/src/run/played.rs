@@ -2,11 +2,12 @@
 //! way.
 
 use std::os::fd::BorrowedFd;
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use weir_ctl::command::{
-    CommandSender, MoveUnits, Moving, PartReport, Resize, Resizing, RuntimePlaceCounts,
-    SwitchCounts,
+    CommandSender, MoveUnits, Moving, PartReport, Replacement, Resize, Resizing,
+    RuntimePlaceCounts, SwitchCounts,
 };
 use weir_exec::{ExecError, Parker, Parks as _, Round};
 use weir_graph::ChainFile;
@@ -330,6 +331,10 @@ impl Executor for Played {
             return Some(Err(ABOUT_TO_END.to_owned()));
         }
         Some(self.leaving.begin(&mut self.cluster, wanted))
+    }
+
+    fn replace(&mut self, new: &Arc<Replacement>) {
+        self.cluster.replace(new);
     }
 
     fn switches(&self) -> Vec<SwitchCounts> {

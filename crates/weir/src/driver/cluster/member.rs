@@ -88,6 +88,8 @@ pub(super) struct Member {
     pub(super) late_at: Option<Instant>,
     /// Per chain: frames of an entry whose last one has not come yet.
     pub(super) partial: Vec<Vec<Frame>>,
+    /// How often functions were replaced before it was made.
+    pub(super) replaced: u32,
 }
 
 impl Member {
@@ -110,6 +112,7 @@ impl Member {
             successor_at: None,
             late_at: None,
             partial: (0..chains).map(|_| Vec::new()).collect(),
+            replaced: 0,
         }
     }
 

@@ -74,6 +74,7 @@ impl Cluster {
                 *node = Some(number);
             }
             member.ends.id = id;
+            member.replaced = self.replaced;
             member.enter(State::Starts);
         }
         Ok(())
@@ -212,6 +213,7 @@ impl Cluster {
         // It was not asked whether it has anything to do.
         self.echo = None;
         self.tell(id, What::RuntimeReady(after));
+        self.catch_up(place);
         if self.phase == Phase::TakesOver {
             // It joins with the other survivors.
             return;

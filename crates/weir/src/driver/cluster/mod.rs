@@ -13,6 +13,7 @@ mod phase;
 mod places;
 mod process;
 mod recovery;
+mod replace;
 mod settings;
 mod start;
 mod stillness;
@@ -72,6 +73,8 @@ pub struct Cluster {
     clock: Clock,
     chains: Vec<Chain>,
     stages: Arc<[Stage]>,
+    /// How often functions were replaced in them.
+    replaced: u32,
     members: Vec<Member>,
     /// Page size of packet memory that processes share, as text.
     pages: Option<String>,

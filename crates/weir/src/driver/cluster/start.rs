@@ -84,6 +84,7 @@ impl Cluster {
             clock: Clock::start(),
             chains,
             stages,
+            replaced: 0,
             pages: room.as_ref().map(SharedRoom::pages),
             members,
             hand_overs: HandOvers::default(),

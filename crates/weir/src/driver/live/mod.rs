@@ -24,10 +24,12 @@ mod routers;
 use std::cell::Cell;
 use std::os::fd::{AsFd as _, BorrowedFd};
 use std::rc::Rc;
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use weir_ctl::command::{
-    CommandHandler, CommandTarget, MoveUnits, Moving, Part, Resize, Resizing, ThreadCounts, Visit,
+    CommandHandler, CommandTarget, MoveUnits, Moving, Part, Replacement, Resize, Resizing,
+    ThreadCounts, Visit,
 };
 use weir_exec::{IdleStrategy, Node, Parker, Parks, Round, worker};
 use weir_io::live::Waiter;
@@ -333,6 +335,10 @@ impl<C: Executor> CommandTarget for Live<C> {
 
     fn resize(&mut self, wanted: &Resize) -> Resizing {
         self.executor.resize(wanted)
+    }
+
+    fn replace(&mut self, new: &Arc<Replacement>) {
+        self.executor.replace(new);
     }
 
     fn take_events(&mut self) {

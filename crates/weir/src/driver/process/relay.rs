@@ -278,6 +278,8 @@ impl RelayThread {
             // Only the switch moves units, and has runtimes come and go.
             Command::Move(_, reply) => drop(reply.send(None)),
             Command::Resize(_, reply) => drop(reply.send(None)),
+            // A run with processes takes no other configuration.
+            Command::Replace(_, reply) => drop(reply.send(0)),
             Command::Each(arm, reply) => {
                 let what = self.watch(&arm);
                 self.put((what, Then::Engines(reply)));

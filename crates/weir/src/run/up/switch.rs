@@ -73,7 +73,8 @@ pub(super) fn run(args: &Up, parent: u32, kinds: &[Kind]) -> Outcome {
         duration: (args.duration).map(|most| most.saturating_sub(begin.since)),
         ..with_args(&composed, args)
     };
-    run_loaded(&run, &composed.file, begin.seed, None, Watched(None))
+    let with = (begin.seed, kinds);
+    run_loaded(&run, &composed.file, with, None, Watched(None))
 }
 
 /// The run of a composition with the words of the command line.

@@ -1,0 +1,53 @@
+//! Functions under other settings in the places of those that run.
+
+use weir_nf::host::{NewFunction, Stage};
+
+/// Functions to put in the places of those of their names, chain by chain in the order of the file.
+#[derive(Clone, Debug, Default)]
+pub struct Replacement {
+    chains: Vec<Vec<NewFunction>>,
+}
+
+impl Replacement {
+    /// One of these functions; chains without any have an empty list.
+    pub fn new(chains: Vec<Vec<NewFunction>>) -> Replacement {
+        Replacement { chains }
+    }
+
+    /// All functions of these stages, one stage per chain.
+    pub fn whole(stages: &[Stage]) -> Replacement {
+        let functions = |stage: &Stage| {
+            let nodes = stage.nodes.iter();
+            let new = nodes.map(|node| NewFunction {
+                name: node.name.clone(),
+                processor: node.processor.clone(),
+            });
+            new.collect()
+        };
+        Replacement::new(stages.iter().map(functions).collect())
+    }
+
+    /// The functions of a chain.
+    pub fn of_chain(&self, chain: usize) -> &[NewFunction] {
+        self.chains.get(chain).map_or(&[], Vec::as_slice)
+    }
+
+    /// How many functions there are.
+    pub fn len(&self) -> usize {
+        self.chains.iter().map(Vec::len).sum()
+    }
+
+    /// True where nothing is replaced.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// The stages, one per chain, with these functions in them.
+    pub fn applied(&self, stages: &[Stage]) -> Vec<Stage> {
+        let mut stages = stages.to_vec();
+        for (chain, stage) in stages.iter_mut().enumerate() {
+            stage.replace(self.of_chain(chain));
+        }
+        stages
+    }
+}

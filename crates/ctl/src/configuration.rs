@@ -1,0 +1,65 @@
+//! A run's configuration, for whoever changes it while packets flow (docs/reload.md).
+
+use std::path::Path;
+use std::sync::Arc;
+
+use weir_graph::Change;
+
+use crate::command::Replacement;
+
+/// The configuration of a run. Reading it takes as long as building all functions does: it is
+/// called on a thread that may wait.
+pub trait Configuration: Send + core::fmt::Debug {
+    /// Reads the files again, `file` in the place of the chain file where one is given, and
+    /// compares them with what runs.
+    ///
+    /// # Errors
+    ///
+    /// They are wrong, or differ in what can't change.
+    fn read(&mut self, file: Option<&Path>) -> Result<Arc<NewConfiguration>, NotRead>;
+
+    /// What was read last runs from now on.
+    fn taken(&mut self);
+
+    /// Tells an operator who asked by a signal, and gets no answer otherwise.
+    fn tell(&self, text: &str);
+}
+
+/// A configuration that can take the place of the one that runs.
+#[derive(Debug)]
+pub struct NewConfiguration {
+    /// The functions that have changed.
+    pub changes: Vec<Change>,
+    /// Oddities of the file, for people.
+    pub warnings: String,
+    /// The functions that have changed, for engines.
+    pub replacement: Arc<Replacement>,
+}
+
+impl NewConfiguration {
+    /// One with these changes, in a file with so many chains.
+    pub fn new(changes: Vec<Change>, warnings: String, chains: usize) -> NewConfiguration {
+        let mut functions = vec![Vec::new(); chains];
+        for change in &changes {
+            if let Some(of_chain) = functions.get_mut(change.chain) {
+                of_chain.push(change.new.clone());
+            }
+        }
+        NewConfiguration {
+            changes,
+            warnings,
+            replacement: Arc::new(Replacement::new(functions)),
+        }
+    }
+}
+
+/// Why a configuration can't take the place of the one that runs.
+#[derive(Clone, Debug)]
+pub enum NotRead {
+    /// A file is wrong: for people, with its lines.
+    Wrong(String),
+    /// Something has changed that takes a restart: each in a sentence.
+    Refused(Vec<String>),
+    /// This way of running can't be given another configuration.
+    Never(String),
+}

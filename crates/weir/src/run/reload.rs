@@ -1,0 +1,143 @@
+//! The configuration of a run, read again while packets flow (docs/reload.md).
+
+use std::path::Path;
+use std::sync::Arc;
+
+use weir_ctl::configuration::{Configuration, NewConfiguration, NotRead};
+use weir_graph::ChainFile;
+use weir_graph::compile::{Home, Plan};
+
+use crate::args::{Again, Host, Run};
+use crate::chains;
+use crate::exit::Failure;
+use crate::say::say;
+
+use super::{placement, plan};
+
+/// A chain file, and the plans by which it runs.
+#[derive(Debug)]
+struct Loaded {
+    file: ChainFile,
+    plans: Vec<Plan>,
+}
+
+/// The configuration of a run: what runs, and where it was read from.
+#[derive(Debug)]
+pub(super) struct RunConfiguration {
+    args: Run,
+    again: Again,
+    current: Loaded,
+    /// What was read last.
+    next: Option<Loaded>,
+}
+
+/// The configuration of this run; `None` where it can't be read again: a run that was not loaded
+/// from files.
+pub(super) fn configuration(
+    args: &Run,
+    file: &ChainFile,
+) -> Result<Option<Box<dyn Configuration>>, Failure> {
+    let Some(again) = &args.again else {
+        return Ok(None);
+    };
+    let mut configuration = RunConfiguration {
+        args: Run {
+            cores: again.cores.clone(),
+            ..args.clone()
+        },
+        again: again.clone(),
+        current: Loaded {
+            file: file.clone(),
+            plans: Vec::new(),
+        },
+        next: None,
+    };
+    configuration.current.plans = configuration.plans(file)?;
+    Ok(Some(Box::new(configuration)))
+}
+
+impl RunConfiguration {
+    fn plans(&self, file: &ChainFile) -> Result<Vec<Plan>, Failure> {
+        let plans = plan::plans(&self.args, file)?;
+        Ok(plans.into_iter().map(|chain| chain.plan).collect())
+    }
+
+    /// Why this way of running takes no other configuration.
+    fn obstacle(&self) -> Option<&'static str> {
+        let args = &self.args;
+        if args.hosts.iter().any(|host| matches!(host, Host::Agent(_))) {
+            return Some(
+                "its runtimes are on other hosts, which `weir reload` does not reach: drain them \
+                 and start them anew, one after another",
+            );
+        }
+        let runtimes = args.runtimes.unwrap_or(0);
+        let placed = args.placed.as_ref();
+        let of_runtimes = match placed {
+            Some(placed) => !placement::in_processes(placed, runtimes).is_empty(),
+            None => args.processes,
+        };
+        let plans = self.current.plans.iter();
+        let tenants = plans
+            .flat_map(|plan| &plan.steps)
+            .flat_map(|step| step.stages());
+        let mut homes = tenants.map(|stage| stage.home);
+        if of_runtimes || homes.any(|home| home != Home::Main) {
+            return Some(
+                "it has engines in processes of their own, which `weir reload` does not reach: \
+                 start it anew",
+            );
+        }
+        None
+    }
+
+    fn load(&self, file: Option<&Path>) -> Result<Loaded, NotRead> {
+        let wrong = |failure: Failure| NotRead::Wrong(failure.message);
+        let path = file.unwrap_or(&self.args.chain);
+        let Run { templates, set, .. } = &self.args;
+        let Again { seed, kinds, .. } = &self.again;
+        let file = chains::read_chains(path, templates, set, *seed, kinds).map_err(wrong)?;
+        let plans = self.plans(&file).map_err(wrong)?;
+        Ok(Loaded { file, plans })
+    }
+}
+
+impl Configuration for RunConfiguration {
+    fn read(&mut self, file: Option<&Path>) -> Result<Arc<NewConfiguration>, NotRead> {
+        self.next = None;
+        if let Some(why) = self.obstacle() {
+            return Err(NotRead::Never(why.to_owned()));
+        }
+        let loaded = self.load(file)?;
+        let changes = weir_graph::changes(&self.current.file, &loaded.file);
+        let changes = changes.map_err(NotRead::Refused)?;
+        let plans = self.current.plans.iter().zip(&loaded.plans);
+        let others = plans.filter(|(before, after)| !after.has_shape_of(before));
+        let others: Vec<String> = others
+            .map(|(before, _)| {
+                format!(
+                    "chain `{}`: the compiler makes another plan of it (`weir plan` shows it): \
+                     that takes a restart",
+                    before.chain
+                )
+            })
+            .collect();
+        if !others.is_empty() {
+            return Err(NotRead::Refused(others));
+        }
+        let warnings = weir_graph::render(&loaded.file.warnings);
+        let chains = loaded.file.chains.len();
+        self.next = Some(loaded);
+        Ok(Arc::new(NewConfiguration::new(changes, warnings, chains)))
+    }
+
+    fn taken(&mut self) {
+        if let Some(next) = self.next.take() {
+            self.current = next;
+        }
+    }
+
+    fn tell(&self, text: &str) {
+        say(text);
+    }
+}
