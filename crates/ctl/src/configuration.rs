@@ -37,18 +37,17 @@ pub struct NewConfiguration {
 }
 
 impl NewConfiguration {
-    /// One with these changes, in a file with so many chains.
-    pub fn new(changes: Vec<Change>, warnings: String, chains: usize) -> NewConfiguration {
-        let mut functions = vec![Vec::new(); chains];
-        for change in &changes {
-            if let Some(of_chain) = functions.get_mut(change.chain) {
-                of_chain.push(change.new.clone());
-            }
-        }
+    /// One with these changes, in a file with so many chains, for which `digest` stands.
+    pub fn new(
+        changes: Vec<Change>,
+        warnings: String,
+        (chains, digest): (usize, u64),
+    ) -> NewConfiguration {
+        let replacement = Replacement::of_changes(&changes, chains).of(digest);
         NewConfiguration {
             changes,
             warnings,
-            replacement: Arc::new(Replacement::new(functions)),
+            replacement: Arc::new(replacement),
         }
     }
 }

@@ -37,7 +37,7 @@ pub fn changes(before: &ChainFile, after: &ChainFile) -> Result<Vec<Change>, Vec
     };
     if names(before) != names(after) {
         return Err(vec![format!(
-            "`chains`: there were {}, and are {} now: chains come and go with a restart",
+            "`chains`: there were {}, and are {} now: that takes a restart",
             listed(&names(before)),
             listed(&names(after))
         )]);

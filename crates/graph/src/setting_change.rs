@@ -1,6 +1,6 @@
 //! What differs between two versions of a function's settings.
 
-use std::collections::HashMap;
+use std::collections::BTreeMap;
 
 use serde_json::Value;
 
@@ -108,7 +108,7 @@ fn lists(path: &str, before: &[Value], after: &[Value], found: &mut Vec<SettingC
 
 /// Entries of `list` beyond those of `other`, with their places.
 fn alone(list: &[String], other: &[String]) -> Vec<(usize, String)> {
-    let mut left: HashMap<&str, usize> = HashMap::new();
+    let mut left: BTreeMap<&str, usize> = BTreeMap::new();
     for text in other {
         *left.entry(text).or_default() += 1;
     }

@@ -168,7 +168,15 @@ fn failure_of_plan(bad: &str, instances: u16, balance: Balance) -> String {
         pace: Pace::default(),
         ..PipelineSettings::default()
     };
-    let mut executor = Pipeline::start(vec![ChainPlan { plan, stages }], settings).unwrap();
+    let mut executor = Pipeline::start(
+        vec![ChainPlan {
+            plan,
+            stages,
+            texts: Vec::new(),
+        }],
+        settings,
+    )
+    .unwrap();
     failure(&mut executor).to_string()
 }
 

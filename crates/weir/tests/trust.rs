@@ -268,7 +268,11 @@ fn plan(name: &str, plan: &str) -> ChainPlan {
         .remove(0);
     let plan = compile(name, &chain.graph, &chain.plan).unwrap();
     let stages = plan.stages(&chain.stage).unwrap();
-    ChainPlan { plan, stages }
+    ChainPlan {
+        plan,
+        stages,
+        texts: Vec::new(),
+    }
 }
 
 /// A packet that left, and what of it a neighbour may not touch.

@@ -56,6 +56,9 @@ pub enum Command {
     Move(MoveUnits, Reply<Moving>),
     /// Start or drain runtimes. The reply does not wait for them.
     Resize(Resize, Reply<Resizing>),
+    /// Read the files again where engines load them themselves, and build the functions that have
+    /// changed. The number stands for what they are to say. An error says what they do say.
+    Prepare(u64, Reply<Result<(), String>>),
     /// Put functions in the places of those that run. The reply is the number of engines that
     /// had one of them.
     Replace(Arc<Replacement>, Reply<usize>),
@@ -124,6 +127,10 @@ impl CommandHandler {
             }
             Command::Resize(wanted, reply) => {
                 let _ = reply.send(target.resize(&wanted));
+            }
+            // Engines of this process are given the functions.
+            Command::Prepare(_, reply) => {
+                let _ = reply.send(Ok(()));
             }
             Command::Replace(new, reply) => {
                 let mut count = 0;

@@ -23,7 +23,7 @@ use crate::observe::{Arm, Places, Unseen};
 
 use super::fresh::Fresh;
 use super::offer::Offer;
-use super::reload::Reloads;
+use super::reloads::Reloads;
 
 /// How long a thread may take for what it answers at once.
 const PROMPT: Duration = Duration::from_secs(5);

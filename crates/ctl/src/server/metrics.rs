@@ -13,7 +13,7 @@ use weir_telemetry::{Counters, Kind};
 use crate::command::{LayerReport, RuntimePlaceCounts, StageProcessCounts, SwitchCounts};
 
 use super::asked::{Asked, Counts};
-use super::reload::ReloadCounts;
+use super::reloads::ReloadCounts;
 
 /// Names of labels, by what they tell apart.
 const PORT: &[&str] = &["port", "direction"];

@@ -11,6 +11,7 @@ mod offer;
 mod peers;
 mod reasons;
 mod reload;
+mod reloads;
 mod service;
 mod watches;
 

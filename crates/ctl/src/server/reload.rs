@@ -1,70 +1,27 @@
 //! Another configuration for a run, while packets flow.
 
 use std::path::PathBuf;
-use std::sync::{Arc, Mutex as Lock, PoisonError};
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use tokio::sync::{Mutex, OwnedMutexGuard, oneshot};
+use tokio::sync::{OwnedMutexGuard, oneshot};
 use tonic::Status;
 use weir_api::v1;
 use weir_exec::NotSent;
 use weir_graph::{Change, SettingChange};
 
-use crate::command::{Command, CommandSender, Replacement};
-use crate::configuration::{Configuration, NewConfiguration, NotRead};
+use crate::command::{Command, CommandSender, Replacement, Reply};
+use crate::configuration::{NewConfiguration, NotRead};
 
 use super::asked::Asked;
+use super::reloads::Place;
 
 /// How long threads may take in all. One that is late takes the functions when it looks.
 const MOST: Duration = Duration::from_secs(5);
+/// How long processes may take to build functions.
+const READ: Duration = Duration::from_secs(50);
 /// Pause before a thread for which too many commands wait is told again.
 const AGAIN: Duration = Duration::from_millis(5);
-
-weir_telemetry::counters! {
-    /// Changes of the configuration that were asked for.
-    #[derive(Clone, Debug, Default)]
-    pub(super) struct ReloadCounts {
-        /// Changes of the configuration that all engines have taken.
-        pub(super) reloads: Counter<Times>,
-        /// Those that were refused: a file was wrong, or a restart is needed.
-        pub(super) reloads_refused: Counter<Times>,
-    }
-}
-
-/// `None` where this way of running takes no other configuration.
-type Place = Option<Box<dyn Configuration>>;
-
-/// The configuration of a run, which changes once at a time.
-#[derive(Debug)]
-pub(super) struct Reloads {
-    configuration: Arc<Mutex<Place>>,
-    counts: Lock<ReloadCounts>,
-}
-
-impl Reloads {
-    pub(super) fn of(configuration: Place) -> Reloads {
-        Reloads {
-            configuration: Arc::new(Mutex::new(configuration)),
-            counts: Lock::default(),
-        }
-    }
-
-    pub(super) fn counts(&self) -> ReloadCounts {
-        let counts = self.counts.lock().unwrap_or_else(PoisonError::into_inner);
-        counts.clone()
-    }
-
-    fn count(&self, what: impl FnOnce(&mut ReloadCounts)) {
-        what(&mut self.counts.lock().unwrap_or_else(PoisonError::into_inner));
-    }
-
-    /// Tells the operator where nobody waits for an answer.
-    async fn tell(&self, text: &str) {
-        if let Some(configuration) = &*self.configuration.lock().await {
-            configuration.tell(text);
-        }
-    }
-}
 
 /// Reads the files again, on a thread that may wait.
 async fn read(
@@ -100,8 +57,9 @@ impl Asked {
                 "an instance takes its own chain file: with another one it only says what would change",
             ));
         }
+        let is_other = file.is_some();
         let began = Instant::now();
-        let place = Arc::clone(&self.reloads.configuration).lock_owned().await;
+        let place = self.reloads.place().await;
         let (mut place, read) = read(place, file.map(PathBuf::from)).await?;
         let mut answer = v1::ReloadResponse {
             read_ns: began.elapsed().as_nanos() as u64,
@@ -120,6 +78,12 @@ impl Asked {
             }
         };
         answer.warnings.clone_from(&new.warnings);
+        if !new.changes.is_empty() && !is_other {
+            answer.refused = self.prepare(new.replacement.digest()).await?;
+            if !answer.refused.is_empty() {
+                return Ok(self.refused(request.dry_run, answer));
+            }
+        }
         answer.changes = self.told(&new.changes).await;
         if request.dry_run {
             return Ok(answer);
@@ -165,23 +129,43 @@ impl Asked {
         told.collect()
     }
 
-    /// Has all engines take functions: how many had one of them. The thread of the ports, which
-    /// makes further engines, is first.
+    /// Has processes that load their chains themselves read them again: why some can't take them.
+    async fn prepare(&self, digest: u64) -> Result<Vec<String>, Status> {
+        let command = |reply| Command::Prepare(digest, reply);
+        let answers = self.tell_all(READ, command).await?;
+        let mut wrong: Vec<String> = answers.into_iter().filter_map(Result::err).collect();
+        wrong.sort();
+        wrong.dedup();
+        Ok(wrong)
+    }
+
+    /// Has all engines take functions: how many had one of them.
     async fn replace(&self, new: &Arc<Replacement>) -> Result<u32, Status> {
-        let until = tokio::time::Instant::now() + MOST;
+        let command = |reply| Command::Replace(Arc::clone(new), reply);
+        let answers = self.tell_all(MOST, command).await?;
+        Ok(answers.into_iter().sum::<usize>() as u32)
+    }
+
+    /// Sends a command to all threads and waits for their replies. The thread of the ports, which
+    /// makes further engines, is first; one that has ended meanwhile has none any more.
+    async fn tell_all<T>(
+        &self,
+        most: Duration,
+        mut command: impl FnMut(Reply<T>) -> Command,
+    ) -> Result<Vec<T>, Status> {
+        let until = tokio::time::Instant::now() + most;
         let mut waiting = Vec::new();
         for sender in self.senders().iter().rev() {
-            waiting.extend(send(sender, new, until).await?);
+            waiting.extend(send(sender, &mut command, until).await?);
         }
-        let mut engines = 0;
+        let mut answers = Vec::new();
         for answer in waiting {
             match tokio::time::timeout_at(until, answer).await {
-                // One that has ended meanwhile has no engines any more.
-                Ok(answer) => engines += answer.unwrap_or(0),
+                Ok(answer) => answers.extend(answer),
                 Err(_) => return Err(late()),
             }
         }
-        Ok(engines as u32)
+        Ok(answers)
     }
 
     /// What SIGHUP asks for; says what came of it.
@@ -211,14 +195,14 @@ impl Asked {
 }
 
 /// Tells a thread; `None` where it is away.
-async fn send(
+async fn send<T>(
     sender: &CommandSender,
-    new: &Arc<Replacement>,
+    command: &mut impl FnMut(Reply<T>) -> Command,
     until: tokio::time::Instant,
-) -> Result<Option<oneshot::Receiver<usize>>, Status> {
+) -> Result<Option<oneshot::Receiver<T>>, Status> {
     loop {
         let (reply, answer) = oneshot::channel();
-        match sender.send(Command::Replace(Arc::clone(new), reply)) {
+        match sender.send(command(reply)) {
             Ok(()) => return Ok(Some(answer)),
             Err(NotSent::Away) => return Ok(None),
             Err(NotSent::Full) if tokio::time::Instant::now() >= until => return Err(late()),
@@ -229,7 +213,7 @@ async fn send(
 
 fn late() -> Status {
     Status::deadline_exceeded(
-        "a thread of this instance is busy or waits for a port: others have the new functions, \
+        "a thread of this instance is busy or waits for a port: others may have the new functions, \
          and it takes them when it looks; `weir reload` again makes sure",
     )
 }

@@ -1,5 +1,6 @@
 //! The command line.
 
+mod again;
 #[cfg(feature = "control")]
 mod ask;
 mod format;
@@ -16,7 +17,6 @@ use clap_complete::Shell;
 use weir_ctl::hosts::Hosts;
 use weir_graph::compile::{Mode, Passes};
 use weir_graph::{Override, Threads};
-use weir_nf::host::Kind;
 use weir_protocol::Key;
 use weir_protocol::settings::{Dispatch, Replication};
 
@@ -35,6 +35,7 @@ pub(crate) use ask::{
 #[cfg(feature = "simulator")]
 pub(crate) use sim::Sim;
 
+pub(crate) use again::Again;
 pub(crate) use format::Format;
 pub(crate) use ids::{Ids, IdsCheck, IdsCommand};
 use seconds::seconds;
@@ -320,17 +321,6 @@ pub(crate) struct Run {
     /// No progress on standard error
     #[arg(long, short)]
     pub(crate) quiet: bool,
-}
-
-/// What it takes to load a run's chain file again.
-#[derive(Clone, Debug)]
-pub(crate) struct Again {
-    /// The functions that it may name.
-    pub(crate) kinds: Vec<Kind>,
-    /// The seed of the functions' hashes.
-    pub(crate) seed: u64,
-    /// The cores of the command line, without those of the file.
-    pub(crate) cores: Vec<usize>,
 }
 
 impl Run {

@@ -55,8 +55,8 @@ pub use pipeline::{
     BorderEnd, ChainEnd, ChainPlan, Pace, Patience, Pipeline, PipelineEnd, PipelineSettings,
     ProcessEnd, Processes, StageProcess, ThreadCounts,
 };
-pub use process::ProcessCommand;
-pub(crate) use process::cause as process_cause;
+pub use process::{ProcessCommand, Reread};
+pub(crate) use process::{Taken, cause as process_cause};
 pub use relay::Relay;
 pub use spread::Spread;
 pub use weir_exec::ExecError;

@@ -5,7 +5,7 @@ use std::os::fd::BorrowedFd;
 use std::sync::Arc;
 use std::time::Duration;
 
-use weir_ctl::command::{CommandHandler, CommandTarget, Part, ThreadCounts, Visit};
+use weir_ctl::command::{CommandHandler, CommandTarget, Part, Replacement, ThreadCounts, Visit};
 use weir_exec::edge::{FrameReceiver, FrameSender};
 use weir_exec::queue::drain;
 use weir_exec::{Node, Round};
@@ -74,6 +74,8 @@ struct Work {
     /// Frames that it has had so far; those that went to the reserve don't count, those
     /// that its predecessors have sent to the switch do.
     had: u64,
+    /// Stands for the chains whose functions it has taken since this was last asked.
+    replaced: Option<u64>,
     internal: Internal,
 }
 
@@ -113,6 +115,7 @@ impl RuntimeNode {
                 gave: false,
                 packets: 0,
                 had,
+                replaced: None,
                 internal: Internal::default(),
             },
             handler,
@@ -125,6 +128,11 @@ impl RuntimeNode {
     pub(super) fn obey(&mut self, handler: CommandHandler) {
         handler.set_open(true);
         self.former = Some(std::mem::replace(&mut self.handler, handler));
+    }
+
+    /// What stands for the chains whose functions it has taken since the last call.
+    pub(super) fn take_replaced(&mut self) -> Option<u64> {
+        self.work.replaced.take()
     }
 
     /// Packets that have come so far.
@@ -280,6 +288,10 @@ impl CommandTarget for Work {
                 output: &mut Vec::new(),
             });
         }
+    }
+
+    fn replace(&mut self, new: &Arc<Replacement>) {
+        self.replaced = Some(new.digest());
     }
 
     fn room_for_ends(&self) -> usize {

@@ -100,7 +100,11 @@ fn placement(args: &ShowPlan, file: &ChainFile, plans: Vec<Plan>) -> Outcome {
             let plans = plans.into_iter().zip(&file.chains).map(|(plan, chain)| {
                 let stages = plan.stages(&chain.stage);
                 let stages = stages.map_err(|e| Failure::chain(format!("error: {e}")))?;
-                Ok(ChainPlan { plan, stages })
+                Ok(ChainPlan {
+                    plan,
+                    stages,
+                    texts: chain.texts.clone(),
+                })
             });
             let plans = plans.collect::<Result<Vec<_>, Failure>>()?;
             placed::of_plans(&plans, &homes(args.processes, given.as_ref(), &plans))

@@ -5,6 +5,8 @@ use std::ffi::OsString;
 use std::os::fd::AsFd as _;
 
 use serde_json::{Value, json};
+use weir_ctl::command::Replacement;
+use weir_graph::ChainFile;
 use weir_graph::compile::Home;
 use weir_io::shared::border::Offence;
 use weir_nf::host::{Kind, Stage};
@@ -14,9 +16,10 @@ use super::plan;
 use super::summary::More;
 use crate::args::{Args, Command, ENGINE_PROCESS, EngineArgs, Run};
 use crate::chains;
-use crate::driver::process::digest;
+use crate::driver::process::digest_of_chains;
 use crate::driver::{
-    BorderEnd, ChainPlan, EngineProcess, Patience, ProcessCommand, ProcessEnd, Processes,
+    BorderEnd, ChainPlan, EngineProcess, Patience, ProcessCommand, ProcessEnd, Processes, Reread,
+    Taken,
 };
 use crate::exit::{Exit, Failure, Outcome};
 
@@ -81,14 +84,9 @@ pub(crate) fn run(args: &EngineArgs, kinds: &[Kind]) -> Outcome {
     };
     let process = EngineProcess::begin(socket).map_err(Failure::outside)?;
     let seed = process.seed();
-    let file = chains::load(&run.chain, &run.templates, &run.set, seed, kinds);
-    let plans = file.and_then(|file| {
-        // Runtimes of a placement or the chain file change how chains are compiled.
-        let run = super::placement::applied(&run, &file)?;
-        plan::plans(&run, &file)
-    });
-    let plans = match plans {
-        Ok(plans) => plans,
+    let loaded = load(&run, seed, kinds);
+    let (file, plans) = match loaded {
+        Ok(loaded) => loaded,
         Err(failure) => {
             process.give_up(&failure.message);
             return Err(failure);
@@ -99,21 +97,46 @@ pub(crate) fn run(args: &EngineArgs, kinds: &[Kind]) -> Outcome {
         EngineProcess::Stage(stage) => stage.run(&plans, config),
         EngineProcess::Runtime(runtime) => {
             let (stages, digest) = whole(&plans);
-            runtime.run(&stages, digest, config)
+            runtime.run(&stages, (digest, reread(*run, seed, kinds, file)), config)
         }
         EngineProcess::Remote(remote) => {
             let (stages, digest) = whole(&plans);
-            remote.run(&stages, digest, config)
+            remote.run(&stages, (digest, reread(*run, seed, kinds, file)), config)
         }
     }
     .map_err(Failure::outside)?;
     Ok(Exit::Done)
 }
 
+/// Loads the chains of a process and compiles them as its main process does.
+fn load(run: &Run, seed: u64, kinds: &[Kind]) -> Result<(ChainFile, Vec<ChainPlan>), Failure> {
+    let file = chains::load(&run.chain, &run.templates, &run.set, seed, kinds)?;
+    // Runtimes of a placement or the chain file change how chains are compiled.
+    let run = super::placement::applied(run, &file)?;
+    let plans = plan::plans(&run, &file)?;
+    Ok((file, plans))
+}
+
+/// The way to the configuration of a process that runs `current`.
+fn reread(run: Run, seed: u64, kinds: &[Kind], mut current: ChainFile) -> Reread {
+    let kinds = kinds.to_vec();
+    let mut next = None;
+    Reread::new(Box::new(move |Taken(taken)| {
+        if let Some(file) = next.take().filter(|_| taken) {
+            current = file;
+        }
+        let (file, plans) = load(&run, seed, &kinds).map_err(|failure| failure.message)?;
+        let changes = weir_graph::changes(&current, &file).map_err(|why| why.join("; "))?;
+        let new = Replacement::of_changes(&changes, file.chains.len());
+        next = Some(file);
+        Ok((digest_of_chains(&plans), new))
+    }))
+}
+
 /// The chains of a runtime, each as a whole, and the number that stands for them.
 fn whole(plans: &[ChainPlan]) -> (Vec<Stage>, u64) {
     let stages = plans.iter().filter_map(plan::only_stage).cloned();
-    let digest = digest(plans.iter().map(|chain| &chain.plan));
+    let digest = digest_of_chains(plans);
     (stages.collect(), digest)
 }
 

@@ -10,7 +10,7 @@ use weir_protocol::settings::Replication;
 use weir_runtime::RuntimeConfig;
 
 use crate::args::{Host, Run};
-use crate::driver::process::digest;
+use crate::driver::process::digest_of_chains;
 use crate::driver::{ChainPlan, Cluster, ClusterSettings, RemoteHosts, RuntimeProcesses};
 use crate::exit::{Failure, Outcome};
 use crate::{chains, seed};
@@ -118,7 +118,7 @@ pub(super) fn processes(
     (!places.is_empty()).then(|| RuntimeProcesses {
         command: apart::command(),
         places,
-        digest: digest(plans.iter().map(|chain| &chain.plan)),
+        digest: digest_of_chains(plans),
     })
 }
 
@@ -143,7 +143,7 @@ fn remote(args: &Run, plans: &[ChainPlan]) -> Result<Option<RemoteHosts>, Failur
         key,
         beats: beats(args),
         run: name_of(args),
-        digest: digest(plans.iter().map(|chain| &chain.plan)),
+        digest: digest_of_chains(plans),
         start: start_of(args),
         before: args.raised.as_ref().and_then(|raised| raised.before),
         lease: args.lease.clone(),

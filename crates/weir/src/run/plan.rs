@@ -62,7 +62,11 @@ fn plan(chain: &Chain, options: &Options) -> Result<ChainPlan, Failure> {
     let stages = plan
         .stages(&chain.stage)
         .map_err(|error| Failure::chain(format!("error: {error}")))?;
-    Ok(ChainPlan { plan, stages })
+    Ok(ChainPlan {
+        plan,
+        stages,
+        texts: chain.texts.clone(),
+    })
 }
 
 /// The stage of a plan that has one; `None` where there are several, or

@@ -5,20 +5,22 @@ use std::sync::Arc;
 
 use weir_ctl::configuration::{Configuration, NewConfiguration, NotRead};
 use weir_graph::ChainFile;
-use weir_graph::compile::{Home, Plan};
+use weir_graph::compile::Home;
 
-use crate::args::{Again, Host, Run};
+use crate::args::{Again, Run};
 use crate::chains;
+use crate::driver::ChainPlan;
+use crate::driver::process::digest_of_chains;
 use crate::exit::Failure;
 use crate::say::say;
 
-use super::{placement, plan};
+use super::plan;
 
 /// A chain file, and the plans by which it runs.
 #[derive(Debug)]
 struct Loaded {
     file: ChainFile,
-    plans: Vec<Plan>,
+    plans: Vec<ChainPlan>,
 }
 
 /// The configuration of a run: what runs, and where it was read from.
@@ -52,39 +54,26 @@ pub(super) fn configuration(
         },
         next: None,
     };
-    configuration.current.plans = configuration.plans(file)?;
+    configuration.current.plans = plan::plans(&configuration.args, file)?;
     Ok(Some(Box::new(configuration)))
 }
 
 impl RunConfiguration {
-    fn plans(&self, file: &ChainFile) -> Result<Vec<Plan>, Failure> {
-        let plans = plan::plans(&self.args, file)?;
-        Ok(plans.into_iter().map(|chain| chain.plan).collect())
-    }
-
     /// Why this way of running takes no other configuration.
     fn obstacle(&self) -> Option<&'static str> {
-        let args = &self.args;
-        if args.hosts.iter().any(|host| matches!(host, Host::Agent(_))) {
+        if self.args.standby {
             return Some(
-                "its runtimes are on other hosts, which `weir reload` does not reach: drain them \
-                 and start them anew, one after another",
+                "switches stand by that have the chain file as it was (`--standby`): end all of \
+                 them, and start them with the new one",
             );
         }
-        let runtimes = args.runtimes.unwrap_or(0);
-        let placed = args.placed.as_ref();
-        let of_runtimes = match placed {
-            Some(placed) => !placement::in_processes(placed, runtimes).is_empty(),
-            None => args.processes,
-        };
         let plans = self.current.plans.iter();
-        let tenants = plans
-            .flat_map(|plan| &plan.steps)
-            .flat_map(|step| step.stages());
-        let mut homes = tenants.map(|stage| stage.home);
-        if of_runtimes || homes.any(|home| home != Home::Main) {
+        let steps = plans.flat_map(|chain| &chain.plan.steps);
+        let mut homes = steps.flat_map(|step| step.stages()).map(|stage| stage.home);
+        let is_pipeline = self.args.runtimes.is_none();
+        if is_pipeline && (self.args.processes || homes.any(|home| home != Home::Main)) {
             return Some(
-                "it has engines in processes of their own, which `weir reload` does not reach: \
+                "it has stages in processes of their own, which `weir reload` does not reach: \
                  start it anew",
             );
         }
@@ -97,7 +86,7 @@ impl RunConfiguration {
         let Run { templates, set, .. } = &self.args;
         let Again { seed, kinds, .. } = &self.again;
         let file = chains::read_chains(path, templates, set, *seed, kinds).map_err(wrong)?;
-        let plans = self.plans(&file).map_err(wrong)?;
+        let plans = plan::plans(&self.args, &file).map_err(wrong)?;
         Ok(Loaded { file, plans })
     }
 }
@@ -112,13 +101,13 @@ impl Configuration for RunConfiguration {
         let changes = weir_graph::changes(&self.current.file, &loaded.file);
         let changes = changes.map_err(NotRead::Refused)?;
         let plans = self.current.plans.iter().zip(&loaded.plans);
-        let others = plans.filter(|(before, after)| !after.has_shape_of(before));
+        let others = plans.filter(|(before, after)| !after.plan.has_shape_of(&before.plan));
         let others: Vec<String> = others
             .map(|(before, _)| {
                 format!(
                     "chain `{}`: the compiler makes another plan of it (`weir plan` shows it): \
                      that takes a restart",
-                    before.chain
+                    before.plan.chain
                 )
             })
             .collect();
@@ -126,7 +115,7 @@ impl Configuration for RunConfiguration {
             return Err(NotRead::Refused(others));
         }
         let warnings = weir_graph::render(&loaded.file.warnings);
-        let chains = loaded.file.chains.len();
+        let chains = (loaded.file.chains.len(), digest_of_chains(&loaded.plans));
         self.next = Some(loaded);
         Ok(Arc::new(NewConfiguration::new(changes, warnings, chains)))
     }

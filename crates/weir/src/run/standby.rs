@@ -8,7 +8,7 @@ use weir_graph::ChainFile;
 
 use crate::args::{Host, Run};
 use crate::driver::link::{LeasePlan, Standing, kind};
-use crate::driver::process::{digest, digest_of};
+use crate::driver::process::{digest_of, digest_of_chains};
 use crate::driver::{ChainPlan, Lease};
 use crate::exit::Failure;
 use crate::say::say;
@@ -128,7 +128,7 @@ fn plan(args: &Run, plans: &[ChainPlan]) -> Result<Option<LeasePlan>, Failure> {
             voters.len()
         )));
     }
-    let digest = digest(plans.iter().map(|chain| &chain.plan));
+    let digest = digest_of_chains(plans);
     let places = args.most_runtimes.unwrap_or(runtimes).max(runtimes) as usize;
     let replication = args.replication.unwrap_or_default().to_string();
     let run = cluster::name_of(args);

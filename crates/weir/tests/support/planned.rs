@@ -269,7 +269,15 @@ pub(crate) fn by_threads(
         engine: config(Role::Alone),
         ..PipelineSettings::default()
     };
-    let mut executor = Pipeline::start(vec![ChainPlan { plan, stages }], settings).unwrap();
+    let mut executor = Pipeline::start(
+        vec![ChainPlan {
+            plan,
+            stages,
+            texts: Vec::new(),
+        }],
+        settings,
+    )
+    .unwrap();
     let mut sink = Sink::default();
     let mut bursts = packets.chunks(BURST).peekable();
     let mut out = Vec::new();

@@ -44,6 +44,7 @@ impl Cluster {
                 wakeful,
             })?;
             member.ends.id = id;
+            member.replaced = self.replaced;
             member.enter(State::Starts);
             member.late_at = Some(Instant::now() + START_PATIENCE);
         } else {

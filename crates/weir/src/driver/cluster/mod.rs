@@ -75,6 +75,8 @@ pub struct Cluster {
     stages: Arc<[Stage]>,
     /// How often functions were replaced in them.
     replaced: u32,
+    /// Stands for them since they were.
+    digest: u64,
     members: Vec<Member>,
     /// Page size of packet memory that processes share, as text.
     pages: Option<String>,

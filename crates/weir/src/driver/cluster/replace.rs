@@ -5,7 +5,7 @@ use std::sync::Arc;
 use tokio::sync::oneshot;
 use weir_ctl::command::{Command, Replacement};
 
-use super::{Cluster, NO_MEMBER};
+use super::{Cluster, NO_MEMBER, Site};
 
 impl Cluster {
     /// Runtimes that start from now on have these functions, and switches ask them. Those that
@@ -13,6 +13,18 @@ impl Cluster {
     pub(crate) fn replace(&mut self, new: &Replacement) {
         self.stages = new.applied(&self.stages).into();
         self.replaced += 1;
+        self.digest = new.digest();
+        if let Some(processes) = &mut self.settings.processes {
+            processes.digest = self.digest;
+        }
+        if let Some(remote) = &mut self.settings.remote {
+            remote.digest = self.digest;
+        }
+        for member in &mut self.members {
+            if let Site::Process(home) = &mut member.site {
+                home.have_chains(self.digest);
+            }
+        }
         for (number, chain) in self.chains.iter_mut().enumerate() {
             chain.switch.replace(new.of_chain(number));
         }
@@ -27,11 +39,13 @@ impl Cluster {
         if std::mem::replace(&mut member.replaced, self.replaced) == self.replaced {
             return;
         }
-        let (reply, _) = oneshot::channel();
-        let whole = Arc::new(Replacement::whole(&self.stages));
+        let whole = Arc::new(Replacement::whole(&self.stages).of(self.digest));
         if let Some(sender) = self.senders.get(place) {
+            let (prepared, _) = oneshot::channel();
+            let (replaced, _) = oneshot::channel();
             // One that has died since has a successor, which is made of these stages.
-            let _ = sender.send(Command::Replace(whole, reply));
+            let _ = sender.send(Command::Prepare(self.digest, prepared));
+            let _ = sender.send(Command::Replace(whole, replaced));
         }
     }
 }

@@ -85,6 +85,7 @@ impl Cluster {
             chains,
             stages,
             replaced: 0,
+            digest: 0,
             pages: room.as_ref().map(SharedRoom::pages),
             members,
             hand_overs: HandOvers::default(),

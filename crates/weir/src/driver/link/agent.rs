@@ -21,7 +21,7 @@ use weir_protocol::stream::ProcessStart;
 
 use super::super::process::{ProcessCommand, Start as ProcessStartUp, cause};
 use super::hello::{
-    DEAD, HELLO, Hello, Here, Listed, Start, TAKEN, VERSION, WAITS, Who, generation_of,
+    DEAD, HELLO, Hello, Here, KIND, Listed, Start, TAKEN, VERSION, WAITS, Who, generation_of,
 };
 use super::mailbox::Mailbox;
 
@@ -410,6 +410,10 @@ impl Agent {
         let mut over = Vec::new();
         for (pair, runtime) in &mut self.runtimes {
             while let Ok(Some(message)) = runtime.channel.receive(false) {
+                if message.kind == KIND {
+                    runtime.kind = String::from_utf8_lossy(&message.bytes).into_owned();
+                    continue;
+                }
                 let units = message.bytes.try_into().map(u64::from_le_bytes);
                 runtime.units = units.unwrap_or(0);
                 if message.kind == WAITS && runtime.waits.is_none() {

@@ -17,6 +17,9 @@ pub(super) const WAITS: u8 = 34;
 /// Kind of what an agent tells the process whose switch is known to be dead: the process start of
 /// that, little endian.
 pub(super) const DEAD: u8 = 35;
+/// Kind of what a process tells its agent when its runtime has taken other functions: its
+/// [`Hello::kind`] from then on.
+pub(super) const KIND: u8 = 36;
 /// Version of what switch, agent and runtime say to one another.
 pub(super) const VERSION: u32 = 2;
 

@@ -7,6 +7,7 @@ use weir_io::shared::{Channel, Waker};
 use weir_nf::host::Stage;
 use weir_runtime::RuntimeConfig;
 
+use super::super::process::Reread;
 use super::hello::Start;
 use super::remote_node::RemoteNode;
 
@@ -39,13 +40,18 @@ impl RemoteProcess {
         self.start.give_up(why);
     }
 
-    /// Runs the runtime with these chains, for which `digest` stands, until it is told to
-    /// finish.
+    /// Runs the runtime with these chains, for which `digest` stands and which `reread` reads
+    /// again, until it is told to finish.
     ///
     /// # Errors
     ///
     /// It can't be run, which the switch is told, or the switch is gone.
-    pub fn run(self, stages: &[Stage], digest: u64, engine: RuntimeConfig) -> Result<(), String> {
+    pub fn run(
+        self,
+        stages: &[Stage],
+        (digest, reread): (u64, Reread),
+        engine: RuntimeConfig,
+    ) -> Result<(), String> {
         let hello = &self.start.hello;
         if digest != hello.chains || stages.len() != hello.units.len() {
             let why = "its chain file is another one than the switch's";
@@ -53,7 +59,7 @@ impl RemoteProcess {
             return Err(why.to_owned());
         }
         let (start, channel) = (self.start.clone(), self.channel);
-        let node = RemoteNode::new(self.start, channel, stages, engine);
+        let node = RemoteNode::new(self.start, channel, (stages, reread), engine);
         let mut node = node.inspect_err(|why| start.give_up(why))?;
         node.introduce()?;
         let waker = Waker::new().map_err(|error| error.to_string())?;

@@ -24,12 +24,12 @@ use weir_runtime::RuntimeConfig;
 
 use super::super::clock::Clock;
 use super::super::gauge::Gauge;
-use super::super::process::{SaidDone, command_server, in_messages};
+use super::super::process::{Reread, SaidDone, command_server, in_messages};
 use super::super::runtime_done::RuntimeDone;
 use super::super::runtime_node::{RuntimeNode, RuntimePlan};
 use super::super::supply::Supply;
 use super::super::wiring::{Seat, SwitchEnds, ToRuntime, ToSwitch, wire};
-use super::hello::{DEAD, Hello, Start, TAKEN, WAITS};
+use super::hello::{DEAD, Hello, KIND, Start, TAKEN, WAITS};
 use super::tie::Tie;
 use super::{COMMAND, EDGE, END, EVENTS, LONGEST_COMMAND, PATIENCE_TAKEN, REFUSED, REPORT};
 
@@ -86,9 +86,9 @@ fn plan(
 }
 
 /// The way of commands of one switch: its end here, and the engines'.
-fn way_of_commands() -> Result<(Channel, CommandHandler), String> {
+fn way_of_commands(reread: &Reread) -> Result<(Channel, CommandHandler), String> {
     let (commands, theirs) = UnixStream::pair().map_err(|error| error.to_string())?;
-    let handler = command_server::open(OwnedFd::from(theirs))?;
+    let handler = command_server::open(OwnedFd::from(theirs), Some(reread.clone()))?;
     Ok((Channel::new(commands, LONGEST_COMMAND), handler))
 }
 
@@ -106,6 +106,8 @@ pub(super) struct RemoteNode {
     /// The other ends of the runtime's edges.
     switch: SwitchEnds,
     commands: Option<Channel>,
+    /// The way to the configuration, for the commands of each switch.
+    reread: Reread,
     /// The way to the agent.
     agent: Channel,
     clock: Clock,
@@ -130,7 +132,7 @@ impl RemoteNode {
     pub(super) fn new(
         start: Start,
         agent: Channel,
-        stages: &[Stage],
+        (stages, reread): (&[Stage], Reread),
         engine: RuntimeConfig,
     ) -> Result<RemoteNode, String> {
         let clock = Clock::start();
@@ -138,7 +140,7 @@ impl RemoteNode {
         let mut pool = pool(engine)?;
         let (mut switch, mut ends) = wire(hello.runtime(), stages.len());
         ends.peers = (0..hello.places).map(|_| None).collect();
-        let (commands, handler) = way_of_commands()?;
+        let (commands, handler) = way_of_commands(&reread)?;
         let gauge = Gauge::default();
         switch.gauge = gauge.clone();
         let seat = Seat {
@@ -160,6 +162,7 @@ impl RemoteNode {
             pool,
             switch,
             commands: Some(commands),
+            reread,
             agent,
             clock,
             batch: Batch::default(),
@@ -228,8 +231,16 @@ impl RemoteNode {
         self.wait_for_switch();
     }
 
+    /// Tells the agent of which kind the runtime is: another switch that takes it over is, too.
+    fn tell_kind(&mut self) {
+        let kind = self.start.hello.kind();
+        let _ = self.agent.send(KIND, kind.as_bytes(), &[], false);
+    }
+
     /// Tells the agent that the runtime waits for a switch.
     fn wait_for_switch(&mut self) {
+        // An agent that did not listen when it changed is told again.
+        self.tell_kind();
         // An agent that is gone is noticed where it is listened to.
         let units = self.runtime.units().to_le_bytes();
         let _ = self.agent.send(WAITS, &units, &[], false);
@@ -268,7 +279,7 @@ impl RemoteNode {
         // What is left is for the switch before.
         while self.drop_unsent() {}
         // Its commands and watches end with its way of commands.
-        let (commands, handler) = way_of_commands()?;
+        let (commands, handler) = way_of_commands(&self.reread)?;
         self.commands = Some(commands);
         self.runtime.obey(handler);
         self.tie = Some(start.tie(self.clock.now())?);
@@ -473,6 +484,10 @@ impl Node for RemoteNode {
         }
         self.switch.outbox.flush();
         let round = self.runtime.step()?;
+        if let Some(chains) = self.runtime.take_replaced() {
+            self.start.hello.chains = chains;
+            self.tell_kind();
+        }
         let sent = match self.tie {
             Some(_) => self.send(),
             None => self.drop_unsent(),

@@ -1,5 +1,6 @@
 //! A chain and the plan by which it runs.
 
+use weir_graph::NamedText;
 use weir_graph::compile::Plan;
 use weir_nf::host::Stage;
 
@@ -10,4 +11,6 @@ pub struct ChainPlan {
     pub plan: Plan,
     /// Its stages, step by step ([`Plan::stages`]).
     pub stages: Vec<Vec<Stage>>,
+    /// The texts that its functions have read.
+    pub texts: Vec<NamedText>,
 }

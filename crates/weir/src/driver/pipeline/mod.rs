@@ -264,7 +264,7 @@ impl Pipeline {
         apart: &[Home],
         placement: &Placement,
     ) -> Result<ChainRun, ExecError> {
-        let ChainPlan { plan, stages } = chain;
+        let ChainPlan { plan, stages, .. } = chain;
         let refused = |error: weir_runtime::StageError| ExecError(error.to_string());
         let first = match stages.first().map(Vec::as_slice) {
             Some([first]) if plan.steps.first().is_some_and(is_single) => first.clone(),

@@ -14,10 +14,10 @@ use weir_ctl::command::{Command, CommandHandler, CommandSender, Ended, FlowQuery
 use weir_ctl::observe::{Arm, TapSpec, Taps, Traces};
 use weir_io::shared::Channel;
 
-use super::Said;
 use super::command_wire::{
     self, NumberedCommand, SaidFlows, SaidParts, WireCommand, WireReply, flows_query,
 };
+use super::{Reread, Said};
 
 /// How often rings are emptied while there is a watch.
 const LOOK: Duration = Duration::from_millis(5);
@@ -41,6 +41,7 @@ struct Tapped {
 struct CommandServer {
     channel: Channel,
     sender: CommandSender,
+    reread: Option<Reread>,
     traced: Vec<Traced>,
     tapped: Vec<Tapped>,
 }
@@ -49,12 +50,17 @@ struct CommandServer {
 struct Gone;
 
 /// Serves commands that come on `socket`. Gives the handler for the engines' thread.
-pub(in super::super) fn open(socket: OwnedFd) -> Result<CommandHandler, String> {
+/// `reread` is the way to the process's configuration; without one it takes no other.
+pub(in super::super) fn open(
+    socket: OwnedFd,
+    reread: Option<Reread>,
+) -> Result<CommandHandler, String> {
     let failed = |error: std::io::Error| format!("it can't get commands: {error}");
     let (sender, handler) = CommandHandler::new(true).map_err(failed)?;
     let mut server = CommandServer {
         channel: Channel::new(socket.into(), command_wire::LONGEST),
         sender,
+        reread,
         traced: Vec::new(),
         tapped: Vec::new(),
     };
@@ -217,6 +223,17 @@ impl CommandServer {
                 let filter = filter.parse().map_err(|_| Gone)?;
                 let ended = self.send(|reply| Command::End(std::sync::Arc::new(filter), reply))?;
                 WireReply::Ended(ended.map(Ended::into_parts))
+            }
+            WireCommand::Prepare { digest } => WireReply::Prepared(match &self.reread {
+                Some(reread) => reread.prepare(digest),
+                None => Err("it takes no other configuration".to_owned()),
+            }),
+            WireCommand::Replace { digest } => {
+                let new = self.reread.as_ref().and_then(|reread| reread.take(digest));
+                WireReply::Engines(match new {
+                    Some(new) => self.send(|reply| Command::Replace(new, reply))?,
+                    None => 0,
+                })
             }
             WireCommand::Trace { .. }
             | WireCommand::EndTrace { .. }

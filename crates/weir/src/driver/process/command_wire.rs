@@ -83,6 +83,14 @@ pub(super) enum WireCommand {
     End {
         filter: String,
     },
+    /// Reads the files again: they are to say what this number stands for.
+    Prepare {
+        digest: u64,
+    },
+    /// Takes what was read.
+    Replace {
+        digest: u64,
+    },
 }
 
 /// The packets to trace.
@@ -135,6 +143,8 @@ pub(super) enum WireReply {
     /// Ended flows: those that ended there, and hashes of those that the switch was
     /// asked to end; `None` where there is no flow table.
     Ended(Option<(u64, Vec<u64>)>),
+    /// The files were read, or why they can't be taken.
+    Prepared(Result<(), String>),
 }
 
 const SORTS: [FlowSort; 6] = [

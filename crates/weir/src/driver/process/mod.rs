@@ -12,6 +12,7 @@ pub(super) mod command_server;
 mod command_wire;
 mod lines;
 mod relay;
+mod reread;
 mod room;
 pub(super) mod said;
 mod said_done;
@@ -19,6 +20,8 @@ mod start;
 
 pub(super) use lines::in_messages;
 pub(super) use relay::{Engines, Relay, RelayWay};
+pub use reread::Reread;
+pub(crate) use reread::Taken;
 pub(super) use room::{SharedRoom, layout_of, layout_words};
 pub(super) use said::Said;
 pub(super) use said_done::SaidDone;
@@ -28,6 +31,8 @@ pub(super) use start::{Start, TENANT, TRUSTED, outside};
 
 use weir_graph::compile::Plan;
 use weir_io::shared;
+
+use super::pipeline::ChainPlan;
 
 /// Prepares this process, which another weir has started: it ends with that one, and a
 /// panic ends it at once. To unwind would close rings, and a crash would look like a
@@ -51,6 +56,13 @@ pub(super) fn obey_parent() -> Result<(), String> {
 pub(crate) fn digest<'a>(plans: impl IntoIterator<Item = &'a Plan>) -> u64 {
     let texts = plans.into_iter();
     digest_of(texts.map(|plan| format!("{:?} {:?}", plan.graph, plan.steps)))
+}
+
+/// The same for chains with the texts that their functions read.
+pub(crate) fn digest_of_chains(chains: &[ChainPlan]) -> u64 {
+    let plans = digest(chains.iter().map(|chain| &chain.plan));
+    let texts = chains.iter().map(|chain| format!("{:?}", chain.texts));
+    digest_of(std::iter::once(plans.to_string()).chain(texts))
 }
 
 /// A number that stands for texts in this order.

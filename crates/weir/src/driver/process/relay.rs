@@ -152,6 +152,7 @@ enum Then {
     /// Of a flow of this chain.
     Flow(usize, Reply<FlowParts>),
     Ended(Reply<Option<Ended>>),
+    Prepared(Reply<Result<(), String>>),
 }
 
 /// A watch that is on.
@@ -278,8 +279,16 @@ impl RelayThread {
             // Only the switch moves units, and has runtimes come and go.
             Command::Move(_, reply) => drop(reply.send(None)),
             Command::Resize(_, reply) => drop(reply.send(None)),
-            // A run with processes takes no other configuration.
-            Command::Replace(_, reply) => drop(reply.send(0)),
+            // One that is being started reads the files as they are.
+            Command::Prepare(_, reply) if self.link.is_none() => drop(reply.send(Ok(()))),
+            Command::Prepare(digest, reply) => {
+                self.put((WireCommand::Prepare { digest }, Then::Prepared(reply)));
+            }
+            Command::Replace(_, reply) if self.link.is_none() => drop(reply.send(0)),
+            Command::Replace(new, reply) => {
+                let digest = new.digest();
+                self.put((WireCommand::Replace { digest }, Then::Engines(reply)));
+            }
             Command::Each(arm, reply) => {
                 let what = self.watch(&arm);
                 self.put((what, Then::Engines(reply)));
@@ -440,6 +449,13 @@ impl RelayThread {
             (Then::Flow(chain, to), WireReply::Flow(said)) => {
                 let stage = self.engines.of_chain(chain)?;
                 let _ = to.send(said.parts(stage));
+            }
+            (Then::Prepared(to), WireReply::Prepared(result)) => {
+                let result = result.map_err(|why| match &self.engines {
+                    Engines::Runtime(name, _) => format!("{name}: {why}"),
+                    Engines::Stage(stage, _) => format!("a stage of {}: {why}", stage.chain),
+                });
+                let _ = to.send(result);
             }
             (Then::Ended(to), WireReply::Ended(ended)) => {
                 let _ = to.send(ended.map(Ended::from_parts));

@@ -6,6 +6,7 @@ use std::sync::mpsc::{SyncSender, sync_channel};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
+use weir_ctl::command::CommandHandler;
 use weir_exec::edge::{FrameReceiver, FrameSender, MessageReceiver, MessageSender};
 use weir_exec::{NEVER_PARK, Node, Parker, Round, worker};
 use weir_io::IdlePolicy;
@@ -22,7 +23,7 @@ use weir_runtime::RuntimeConfig;
 use super::super::super::clock::Clock;
 use super::super::super::gauge::{Gauge, LIFE, MAIL, STATUS_WORDS};
 use super::super::super::process::child::{self, REPORT_INTERVAL, ROUNDS_PER_CLOCK_READ};
-use super::super::super::process::{SaidDone, command_server, in_messages, layout_of};
+use super::super::super::process::{Reread, SaidDone, command_server, in_messages, layout_of};
 use super::super::super::runtime_done::RuntimeDone;
 use super::super::super::runtime_node::{RuntimeNode, RuntimePlan};
 use super::super::super::supply::{RingSupply, Supply};
@@ -81,8 +82,8 @@ impl RuntimeProcess {
         let _ = self.send(wire::FAILED, why.as_bytes());
     }
 
-    /// Runs the runtime with these chains, for which `digest` stands, until it is told to
-    /// finish.
+    /// Runs the runtime with these `stages`, until it is told to finish. A number stands for
+    /// `chains`, which are read again where the switch asks for that.
     ///
     /// # Errors
     ///
@@ -90,59 +91,35 @@ impl RuntimeProcess {
     pub fn run(
         mut self,
         stages: &[Stage],
-        digest: u64,
+        chains: (u64, Reread),
         engine: RuntimeConfig,
     ) -> Result<(), String> {
-        let done = self.work(stages, digest, engine);
+        let done = self.work(stages, chains, engine);
         if let Err(message) = &done {
             let _ = self.send(wire::FAILED, message.as_bytes());
         }
         done
     }
 
-    fn work(&mut self, stages: &[Stage], digest: u64, engine: RuntimeConfig) -> Result<(), String> {
+    fn work(
+        &mut self,
+        stages: &[Stage],
+        (digest, reread): (u64, Reread),
+        engine: RuntimeConfig,
+    ) -> Result<(), String> {
         if digest != self.hello.chains || stages.len() != self.hello.units.len() {
             return Err("the chain file has changed since the run began".to_owned());
         }
         // Before this thread is pinned: a thread has the cores of the one that starts it.
         let socket = self.command_socket.take().ok_or("it is started twice")?;
-        let handler = command_server::open(socket)?;
+        let handler = command_server::open(socket, Some(reread))?;
         let reporter = Reporter::start(self.mail()?)?;
         if let Some(core) = self.hello.core {
             weir_exec::pin(core)?;
         }
         let gauge = Arc::new(self.words(self.hello.offsets.status, STATUS_WORDS)?);
         let life = Arc::clone(&gauge);
-        let id = RuntimeId(self.hello.id);
-        let plan = RuntimePlan {
-            stages: stages.into(),
-            places: self.hello.units.clone(),
-            config: RuntimeConfig {
-                follows: true,
-                ..engine
-            },
-            settings: in_process::actors_with(
-                id,
-                self.memory.layout().small_frames,
-                Keeping {
-                    replication: self.hello.replication.parse()?,
-                    linked: self.hello.linked,
-                },
-            ),
-            relayed: false,
-            clock: Clock::start(),
-            seat: Seat {
-                pool: FramePool::empty(Arc::clone(&self.memory)),
-                ends: self.ends()?,
-                handler,
-                gauge: Gauge::Process(Arc::clone(&gauge)),
-                supply: self.supply(gauge)?,
-                heir: None,
-                lost: 0,
-                counted: None,
-            },
-        };
-        let runtime = RuntimeNode::new(plan)?;
+        let runtime = RuntimeNode::new(self.plan(stages, engine, handler, gauge)?)?;
         if self.hello.first {
             child::go_first()?;
         }
@@ -173,6 +150,45 @@ impl RuntimeProcess {
         // Names and numbers only: this can't fail.
         let said = serde_json::to_vec(&SaidDone::of(&done)).unwrap_or_default();
         self.send(wire::END, &said)
+    }
+
+    /// The parts of the runtime.
+    fn plan(
+        &self,
+        stages: &[Stage],
+        engine: RuntimeConfig,
+        handler: CommandHandler,
+        gauge: Arc<Words>,
+    ) -> Result<RuntimePlan, String> {
+        let id = RuntimeId(self.hello.id);
+        Ok(RuntimePlan {
+            stages: stages.into(),
+            places: self.hello.units.clone(),
+            config: RuntimeConfig {
+                follows: true,
+                ..engine
+            },
+            settings: in_process::actors_with(
+                id,
+                self.memory.layout().small_frames,
+                Keeping {
+                    replication: self.hello.replication.parse()?,
+                    linked: self.hello.linked,
+                },
+            ),
+            relayed: false,
+            clock: Clock::start(),
+            seat: Seat {
+                pool: FramePool::empty(Arc::clone(&self.memory)),
+                ends: self.ends()?,
+                handler,
+                gauge: Gauge::Process(Arc::clone(&gauge)),
+                supply: self.supply(gauge)?,
+                heir: None,
+                lost: 0,
+                counted: None,
+            },
+        })
     }
 
     fn send(&mut self, kind: u8, bytes: &[u8]) -> Result<(), String> {

@@ -230,6 +230,11 @@ pub(in super::super) struct Starting {
 }
 
 impl Home {
+    /// The processes that are started from now on have chains for which this number stands.
+    pub(in super::super) fn have_chains(&mut self, digest: u64) {
+        self.hello.chains = digest;
+    }
+
     /// Starts a process for a runtime.
     ///
     /// # Errors

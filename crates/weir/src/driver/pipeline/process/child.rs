@@ -116,7 +116,7 @@ impl StageProcess {
         // CPU affinity of the one that starts it.
         let socket = self.command_socket.take();
         let hello = &self.hello;
-        let commands = socket.map(command_server::open);
+        let commands = socket.map(|socket| command_server::open(socket, None));
         let commands = commands.transpose()?;
         let chain = plans.get(hello.chain).ok_or("there is no such chain")?;
         if digest([&chain.plan]) != hello.plan {

@@ -1,0 +1,73 @@
+//! The configuration of a process's engines, read again there (`weir reload`).
+//!
+//! A process loads its chains itself. So it is first asked whether its files say what the main
+//! process has read ([`Reread::prepare`]), and builds the functions beside the engines' thread; then
+//! it is told to take them ([`Reread::take`]).
+
+use std::fmt;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use weir_ctl::command::Replacement;
+
+/// Reads the files: the number that stands for the chains, and the functions that have changed
+/// since the last time that they were taken.
+pub(crate) type ReadAgain = dyn FnMut(Taken) -> Result<(u64, Replacement), String> + Send;
+
+/// Whether what was read last has been taken since.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Taken(pub(crate) bool);
+
+struct State {
+    read: Box<ReadAgain>,
+    next: Option<Arc<Replacement>>,
+    taken: bool,
+}
+
+/// The way to a process's configuration; clones share it.
+#[derive(Clone)]
+pub struct Reread(Arc<Mutex<State>>);
+
+impl fmt::Debug for Reread {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Reread").finish_non_exhaustive()
+    }
+}
+
+impl Reread {
+    /// One that reads so.
+    pub(crate) fn new(read: Box<ReadAgain>) -> Reread {
+        Reread(Arc::new(Mutex::new(State {
+            read,
+            next: None,
+            taken: false,
+        })))
+    }
+
+    /// Reads the files.
+    ///
+    /// # Errors
+    ///
+    /// They are wrong, or say something else than what `digest` stands for.
+    pub(in super::super) fn prepare(&self, digest: u64) -> Result<(), String> {
+        let mut state = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let taken = Taken(std::mem::take(&mut state.taken));
+        state.next = None;
+        let (read, replacement) = (state.read)(taken)?;
+        if read != digest {
+            return Err(
+                "its chain file, or a text that it names, is another one than the switch's"
+                    .to_owned(),
+            );
+        }
+        state.next = Some(Arc::new(replacement.of(digest)));
+        Ok(())
+    }
+
+    /// The functions that were read, where `digest` stands for them; `None` where none were.
+    pub(in super::super) fn take(&self, digest: u64) -> Option<Arc<Replacement>> {
+        let mut state = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let next = state.next.take_if(|next| next.digest() == digest)?;
+        state.taken = true;
+        Some(next)
+    }
+}
