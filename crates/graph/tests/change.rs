@@ -202,7 +202,7 @@ fn a_routers_addresses_stay() {
     let after = BEFORE.replace("[x, y]", "[x, y], owns: 7");
     assert_eq!(between(&after).unwrap().len(), 1);
     let router = |text: &str| {
-        let network = "network:\n  mode: router\n  ports:\n    in: {addresses: [10.0.0.1/8]}\n    out: {addresses: [192.0.2.1/24]}\n";
+        let network = "network:\n  mode: router\n  ports:\n    inside: {addresses: [10.0.0.1/8]}\n    outside: {addresses: [192.0.2.1/24]}\n";
         read(&format!("{network}{text}"), "1")
     };
     let refused = changes(&router(BEFORE), &router(&after)).unwrap_err();
