@@ -3,6 +3,8 @@
 //!
 //! Where interfaces are needed it needs root; says SKIPPED without.
 
+#[path = "support/agents.rs"]
+mod agents;
 #[path = "support/bed.rs"]
 mod bed;
 #[path = "support/network.rs"]
@@ -11,8 +13,9 @@ mod support;
 
 use std::process::{Child, Stdio};
 
+use agents::{Agent, KEY};
 use bed::{Bed, Downloads, Files, Kind};
-use network::process::{signal, wait_for};
+use network::process::{children, signal, wait_for};
 use rustix::process::Signal;
 use serde_json::Value;
 use support::dice::Dice;
@@ -25,6 +28,11 @@ const INPUT: &str = "gen:flows=300,packets=100000000000,proto=tcp";
 /// A firewall with these rules in front of a counter.
 fn chain(rules: &str, more: &str) -> String {
     format!("chain: edge\nnfs:\n  - firewall: {{rules: [{rules}], {more}}}\n  - counter\n")
+}
+
+/// The same with the firewall behind the counter, in a stage of its own.
+fn chain_behind(rules: &str, more: &str) -> String {
+    format!("chain: edge\nnfs:\n  - counter\n  - firewall: {{rules: [{rules}], {more}}}\n")
 }
 
 /// An instance in a folder of its own, which lasts until it is dropped.
@@ -106,9 +114,10 @@ impl Instance {
         Some(number(&self.stats()?, "/chains/edge/flows/active"))
     }
 
+    /// A stage's process tells its counts some moments after its start.
     fn firewall(&self, what: &str) -> u64 {
-        let stats = wait_for("counts", || self.stats());
-        number(&stats, &format!("/chains/edge/nfs/firewall/{what}"))
+        let pointer = format!("/chains/edge/nfs/firewall/{what}");
+        wait_for("counts", || self.stats()?.pointer(&pointer)?.as_u64())
     }
 
     fn dropped(&self) -> u64 {
@@ -159,6 +168,11 @@ impl Drop for Instance {
 /// Open flows go on under rules that refuse them; with `on-reload: drop` each is cut, once. So many
 /// engines took it.
 fn takes_changed_rules(instance: &Instance, engines: u64) {
+    takes_rules_of(instance, engines, chain);
+}
+
+/// The same in a file that `chain` makes.
+fn takes_rules_of(instance: &Instance, engines: u64, chain: fn(&str, &str) -> String) {
     instance.put(chain("drop tcp", ""));
     let (code, would) = instance.asked("diff", &[]);
     assert_eq!(
@@ -401,14 +415,66 @@ fn what_takes_a_restart_is_refused_and_leaves_all_as_it_was() {
 }
 
 #[test]
-fn ways_of_running_that_take_no_other_file_say_so() {
-    let instance = Instance::run(
-        &chain("accept tcp", ""),
-        &["--plan", "pipeline", "--processes"],
+fn stages_in_processes_take_a_changed_file_and_so_do_their_successors() {
+    let more = ["--plan", "pipeline", "--processes"];
+    let instance = Instance::run(&chain_behind("accept tcp", ""), &more);
+    takes_rules_of(&instance, 1, chain_behind);
+    let stages = children(instance.child.id());
+    let stage = *stages.first().expect("the firewall's");
+    signal(stage, Signal::KILL);
+    wait_for("a successor", || {
+        let now = children(instance.child.id());
+        (!now.is_empty() && !now.contains(&stage)).then_some(())
+    });
+    // All states of the stage are lost with it, and new flows are judged by the file.
+    let dropped = instance.dropped();
+    wait_for("packets", || {
+        (instance.dropped() > dropped + 1_000).then_some(())
+    });
+    assert!(
+        instance.reload()["changes"]
+            .as_array()
+            .is_some_and(Vec::is_empty)
     );
+}
+
+#[test]
+fn a_stage_that_is_not_trusted_takes_no_other_settings() {
+    let plan = "plan: {mode: pipeline, untrusted: firewall}\n";
+    let instance = Instance::run(&(chain_behind("accept tcp", "") + plan), &[]);
+    instance.put(chain_behind("drop tcp", "") + plan);
+    let (code, answer) = instance.asked("reload", &[]);
+    assert_eq!(code, 3, "{answer:#}");
+    assert!(
+        answer["refused"].to_string().contains("not trusted"),
+        "{answer:#}"
+    );
+}
+
+#[test]
+fn switches_that_stand_by_take_no_other_file() {
+    let folder = Folder::new();
+    let path = folder.write("chain.yaml", chain("accept tcp", ""));
+    let key = agents::key(&folder, "key", KEY);
+    // A host has one vote.
+    let agents = [1, 2, 3].map(|host| Agent::start(&path, &format!("127.0.7.{host}:0"), &key, &[]));
+    let hosts = agents.each_ref().map(|agent| agent.at.as_str()).join(",");
+    let args = [
+        "run",
+        &path,
+        "--in",
+        INPUT,
+        "--quiet",
+        "--runtimes",
+        "3",
+        "--hosts",
+        &hosts,
+    ];
+    let args = [&args[..], &["--key", &key, "--standby"]].concat();
+    let instance = Instance::start(folder, &args);
     let ran = run(["reload", "-i", &instance.socket()]);
     assert_eq!(ran.code, 1);
-    assert!(ran.err.contains("stages in processes"), "{}", ran.err);
+    assert!(ran.err.contains("stand by"), "{}", ran.err);
 }
 
 #[test]

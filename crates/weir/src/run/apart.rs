@@ -94,7 +94,7 @@ pub(crate) fn run(args: &EngineArgs, kinds: &[Kind]) -> Outcome {
     };
     let config = engine_config(&run, seed);
     match process {
-        EngineProcess::Stage(stage) => stage.run(&plans, config),
+        EngineProcess::Stage(stage) => stage.run(&plans, reread(*run, seed, kinds, file), config),
         EngineProcess::Runtime(runtime) => {
             let (stages, digest) = whole(&plans);
             runtime.run(&stages, (digest, reread(*run, seed, kinds, file)), config)

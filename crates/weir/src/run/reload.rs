@@ -4,8 +4,8 @@ use std::path::Path;
 use std::sync::Arc;
 
 use weir_ctl::configuration::{Configuration, NewConfiguration, NotRead};
-use weir_graph::ChainFile;
 use weir_graph::compile::Home;
+use weir_graph::{ChainFile, Change};
 
 use crate::args::{Again, Run};
 use crate::chains;
@@ -67,17 +67,39 @@ impl RunConfiguration {
                  them, and start them with the new one",
             );
         }
-        let plans = self.current.plans.iter();
-        let steps = plans.flat_map(|chain| &chain.plan.steps);
-        let mut homes = steps.flat_map(|step| step.stages()).map(|stage| stage.home);
-        let is_pipeline = self.args.runtimes.is_none();
-        if is_pipeline && (self.args.processes || homes.any(|home| home != Home::Main)) {
-            return Some(
-                "it has stages in processes of their own, which `weir reload` does not reach: \
-                 start it anew",
-            );
-        }
         None
+    }
+
+    /// Changes of functions in processes that are not trusted: those take no commands.
+    fn untrusted(&self, changes: &[Change]) -> Vec<String> {
+        let mut refused = Vec::new();
+        for change in changes {
+            let Some(plan) = self
+                .current
+                .plans
+                .get(change.chain)
+                .map(|chain| &chain.plan)
+            else {
+                continue;
+            };
+            let stages = plan.steps.iter().flat_map(|step| step.stages());
+            let mut apart = stages.filter(|stage| stage.home == Home::Tenant);
+            let name = &change.new.name;
+            let is_named = |number: usize| {
+                plan.graph
+                    .nodes
+                    .get(number)
+                    .is_some_and(|at| at.name == *name)
+            };
+            if apart.any(|stage| stage.nodes.clone().any(is_named)) {
+                refused.push(format!(
+                    "chain `{}`, function `{name}`: its stage is not trusted (`untrusted`) and takes \
+                     no commands: that takes a restart",
+                    plan.chain
+                ));
+            }
+        }
+        refused
     }
 
     fn load(&self, file: Option<&Path>) -> Result<Loaded, NotRead> {
@@ -111,8 +133,9 @@ impl Configuration for RunConfiguration {
                 )
             })
             .collect();
-        if !others.is_empty() {
-            return Err(NotRead::Refused(others));
+        let strangers = self.untrusted(&changes);
+        if !(others.is_empty() && strangers.is_empty()) {
+            return Err(NotRead::Refused([others, strangers].concat()));
         }
         let warnings = weir_graph::render(&loaded.file.warnings);
         let chains = (loaded.file.chains.len(), digest_of_chains(&loaded.plans));

@@ -19,7 +19,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use weir_ctl::command::{
-    CommandHandler, CommandSender, Counted, Part, PartReport, StageProcessCounts, Visit,
+    CommandHandler, CommandSender, Counted, Part, PartReport, Replacement, StageProcessCounts,
+    Visit,
 };
 use weir_ctl::observe::Unseen;
 use weir_exec::frames::{HIGH, LARGE_HIGH, LARGE_SHARE, SHARE};
@@ -35,7 +36,7 @@ use weir_runtime::{Rest, Role, Runtime, RuntimeConfig};
 
 use super::executor::{EventBox, Executor};
 use super::placement;
-use super::process::ProcessCommand;
+use super::process::{ProcessCommand, digest_of_chains};
 use super::wiring::NO_CHAIN;
 use node::{NodePlan, StageCommands, StageNode, StageWork};
 use process::{Host, Process, Tenant, Want, WantTenant};
@@ -112,6 +113,8 @@ pub struct Pipeline {
     ended: Vec<Frame>,
     senders: Vec<CommandSender>,
     /// Counted in the first chain's report.
+    /// Stands for the chains.
+    digest: u64,
     internal: Internal,
 }
 
@@ -213,6 +216,7 @@ impl Pipeline {
             steps: 0,
             ended: Vec::with_capacity(OUT),
             senders: Vec::new(),
+            digest: digest_of_chains(&chains),
             internal: Internal::default(),
         };
         // Threads inherit where they may run: this one is pinned last.
@@ -326,7 +330,7 @@ impl Pipeline {
             let process = host.start(Want {
                 name: name_of(plan, process.step, (0, 0), Some(&process.stage)),
                 place: (number, process.step),
-                plan,
+                chains: self.digest,
                 core: process.core,
                 pace: settings.pace,
                 seed: settings.engine.seed,
@@ -347,7 +351,7 @@ impl Pipeline {
             tenants.push(Tenant::start(WantTenant {
                 name: name_of(plan, tenant.step, (0, 0), Some(&tenant.stage)),
                 place: (number, tenant.step),
-                plan,
+                chains: self.digest,
                 stage: tenant.stage,
                 core: tenant.core,
                 pace: settings.pace,
@@ -698,6 +702,18 @@ impl Executor for Pipeline {
         let mut all: Vec<StageProcessCounts> = all.collect();
         all.sort_by_key(|process| process.place);
         all
+    }
+
+    fn replace(&mut self, new: &Arc<Replacement>) {
+        self.digest = new.digest();
+        for behind in self.runs.iter_mut().filter_map(|run| run.behind.as_mut()) {
+            for process in &mut behind.processes {
+                process.have_chains(self.digest);
+            }
+            for tenant in &mut behind.tenants {
+                tenant.have_chains(self.digest);
+            }
+        }
     }
 
     fn unseen(&self) -> Vec<Unseen> {

@@ -23,7 +23,9 @@ use weir_packet::{Frame, FramePool, MemberId, PacketMemory, Time};
 use weir_runtime::{Role, Runtime, RuntimeConfig};
 
 use super::super::super::process::child::{self, REPORT_INTERVAL, ROUNDS_PER_CLOCK_READ};
-use super::super::super::process::{Said, command_server, digest, in_messages, layout_of};
+use super::super::super::process::{
+    Reread, Said, command_server, digest_of_chains, in_messages, layout_of,
+};
 use super::super::chain::ChainPlan;
 use super::super::node::Queue;
 use super::super::pace::Pace;
@@ -98,28 +100,39 @@ impl StageProcess {
         let _ = self.send(wire::FAILED, why.as_bytes());
     }
 
-    /// Runs the stage of `plans` that `HELLO` names, until its input ends.
+    /// Runs the stage of `plans` that `HELLO` names, until its input ends. The chains are read
+    /// again where the main process asks for that.
     ///
     /// # Errors
     ///
     /// The stage can't be run. The main process has got the message, too.
-    pub fn run(mut self, plans: &[ChainPlan], engine: RuntimeConfig) -> Result<(), String> {
-        let done = self.work(plans, engine);
+    pub fn run(
+        mut self,
+        plans: &[ChainPlan],
+        reread: Reread,
+        engine: RuntimeConfig,
+    ) -> Result<(), String> {
+        let done = self.work(plans, reread, engine);
         if let Err(message) = &done {
             let _ = self.send(wire::FAILED, message.as_bytes());
         }
         done
     }
 
-    fn work(&mut self, plans: &[ChainPlan], engine: RuntimeConfig) -> Result<(), String> {
+    fn work(
+        &mut self,
+        plans: &[ChainPlan],
+        reread: Reread,
+        engine: RuntimeConfig,
+    ) -> Result<(), String> {
         // Start the command thread before this one is pinned: a thread inherits the
         // CPU affinity of the one that starts it.
         let socket = self.command_socket.take();
         let hello = &self.hello;
-        let commands = socket.map(|socket| command_server::open(socket, None));
+        let commands = socket.map(|socket| command_server::open(socket, Some(reread)));
         let commands = commands.transpose()?;
         let chain = plans.get(hello.chain).ok_or("there is no such chain")?;
-        if digest([&chain.plan]) != hello.plan {
+        if digest_of_chains(plans) != hello.chains {
             return Err("the chain file has changed since the run began".to_owned());
         }
         let stage = chain.stages.get(hello.step).map(Vec::as_slice);

@@ -18,8 +18,7 @@ use weir_runtime::{Lie, Report};
 
 use super::super::super::executor::EventBox;
 use super::super::super::process::{
-    Engines, ProcessCommand, Relay, Said, SharedRoom, Start, TRUSTED, cause, digest, layout_words,
-    outside,
+    Engines, ProcessCommand, Relay, Said, SharedRoom, Start, TRUSTED, cause, layout_words, outside,
 };
 use super::super::pace::Pace;
 use super::wire::{self, Hello};
@@ -75,10 +74,11 @@ pub struct BorderEnd {
 }
 
 /// Settings of a stage's process.
-pub(in super::super) struct Want<'a> {
+pub(in super::super) struct Want {
     pub(in super::super) name: String,
     pub(in super::super) place: (usize, usize),
-    pub(in super::super) plan: &'a weir_graph::compile::Plan,
+    /// Stands for the chains of the run.
+    pub(in super::super) chains: u64,
     pub(in super::super) stage: Stage,
     pub(in super::super) core: Option<usize>,
     pub(in super::super) pace: Pace,
@@ -147,7 +147,7 @@ impl Host {
     }
 
     /// Starts a stage's process.
-    pub(in super::super) fn start(&mut self, want: Want<'_>) -> Result<Process, ExecError> {
+    pub(in super::super) fn start(&mut self, want: Want) -> Result<Process, ExecError> {
         let room = &mut self.0;
         let (supply, home) = (room.place_ring(SUPPLY), room.place_ring(SUPPLY));
         let status = room.place(wire::STATUS_WORDS);
@@ -156,7 +156,7 @@ impl Host {
             layout: layout_words(room.memory().layout()),
             chain: want.place.0,
             step: want.place.1,
-            plan: digest([want.plan]),
+            chains: want.chains,
             seed: want.seed,
             from: want.input.1.number(),
             rings: [want.input.0, want.output.0, supply, home],
@@ -263,6 +263,11 @@ pub(in super::super) struct Process {
 }
 
 impl Process {
+    /// Those that are started from now on have chains for which this number stands.
+    pub(in super::super) fn have_chains(&mut self, digest: u64) {
+        self.hello.chains = digest;
+    }
+
     fn spawn(&mut self, open_flows: &[u8]) -> Result<(), ExecError> {
         self.hello.first = goes_first();
         let flows = self.hello.open_flows(open_flows)?;

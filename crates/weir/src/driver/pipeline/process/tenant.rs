@@ -19,9 +19,7 @@ use weir_packet::{FramePool, MemberId, MemoryLayout};
 use weir_runtime::Report;
 
 use super::super::super::executor::EventBox;
-use super::super::super::process::{
-    ProcessCommand, Start, TENANT, cause, digest, layout_words, outside,
-};
+use super::super::super::process::{ProcessCommand, Start, TENANT, cause, layout_words, outside};
 use super::super::pace::Pace;
 use super::allowance::Allowance;
 use super::claims::{Claims, printable};
@@ -106,10 +104,11 @@ pub(in super::super) fn border_settings(stage: &Stage, patience: Patience) -> Bo
 }
 
 /// Settings of a tenant.
-pub(in super::super) struct WantTenant<'a> {
+pub(in super::super) struct WantTenant {
     pub(in super::super) name: String,
     pub(in super::super) place: (usize, usize),
-    pub(in super::super) plan: &'a weir_graph::compile::Plan,
+    /// Stands for the chains of the run.
+    pub(in super::super) chains: u64,
     pub(in super::super) stage: Stage,
     pub(in super::super) core: Option<usize>,
     pub(in super::super) pace: Pace,
@@ -155,19 +154,24 @@ pub(in super::super) struct Tenant {
 }
 
 impl Tenant {
+    /// As [`super::Process::have_chains`]: its own functions are the same.
+    pub(in super::super) fn have_chains(&mut self, digest: u64) {
+        self.hello.chains = digest;
+    }
+
     /// Starts its process.
     ///
     /// # Errors
     ///
     /// The machine has no memory or no process left.
-    pub(in super::super) fn start(want: WantTenant<'_>) -> Result<Tenant, ExecError> {
+    pub(in super::super) fn start(want: WantTenant) -> Result<Tenant, ExecError> {
         let layout = tenant_layout(&want.layout);
         let hello = Hello {
             member: 1,
             layout: layout_words(&layout),
             chain: want.place.0,
             step: want.place.1,
-            plan: digest([want.plan]),
+            chains: want.chains,
             seed: seed_of(want.seed, want.place),
             from: MemberId::MAIN.number(),
             rings: [0; 4],
@@ -590,7 +594,7 @@ mod tests {
         let want = WantTenant {
             name: "stage".to_owned(),
             place: (0, 1),
-            plan: &plan,
+            chains: 1,
             stage,
             core: None,
             pace: Pace::default(),

@@ -45,8 +45,8 @@ pub(super) struct Hello {
     /// Number of the chain, and of the step in its plan.
     pub(super) chain: usize,
     pub(super) step: usize,
-    /// Stands for the plan, which the process compiles itself.
-    pub(super) plan: u64,
+    /// Stands for the chains, which the process loads and compiles itself.
+    pub(super) chains: u64,
     pub(super) seed: u64,
     /// MemberId of the stage before.
     pub(super) from: u8,
