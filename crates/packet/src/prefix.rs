@@ -195,6 +195,15 @@ impl Prefixes {
         other.v4.iter().any(v4) || other.v6.iter().any(v6)
     }
 
+    /// The first and the last address of each network, as numbers; IPv4 has the place that
+    /// RFC 4291 (section 2.5.5.2) gives it among IPv6's.
+    pub fn ranges(&self) -> impl Iterator<Item = (u128, u128)> + '_ {
+        let number = |address: u32| u128::from(Ipv4Addr::from(address).to_ipv6_mapped());
+        let v4 = self.v4.iter();
+        let v4 = v4.map(move |&(net, mask)| (number(net), number(net | !mask)));
+        v4.chain(self.v6.iter().map(|&(net, mask)| (net, net | !mask)))
+    }
+
     /// True where the set has networks of this family: IPv4, else IPv6.
     pub fn has_family(&self, ipv4: bool) -> bool {
         match ipv4 {
@@ -226,6 +235,15 @@ impl Prefixes {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn ranges_are_those_of_both_families() {
+        let set = Prefixes::parse(["10.0.0.0/8", "2001:db8::/127"].into_iter()).unwrap();
+        let base = 0xffff_0000_0000;
+        let v6 = 0x2001_0db8_u128 << 96;
+        let wanted = [(base + 0x0a00_0000, base + 0x0aff_ffff), (v6, v6 + 1)];
+        assert_eq!(set.ranges().collect::<Vec<_>>(), wanted);
+    }
 
     #[test]
     fn sets_cover_and_meet_each_other_family_by_family() {

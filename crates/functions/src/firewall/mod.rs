@@ -2,6 +2,7 @@
 
 mod either_end;
 mod facts;
+mod index;
 mod reject;
 mod rule;
 mod shadow;
@@ -16,6 +17,7 @@ use weir_nf::prelude::*;
 use weir_nf::tcp_seen;
 
 use facts::{Facts, begins_in_the_middle, packet_facts, state};
+use index::Index;
 pub use rule::{Action, Rule, Written};
 use table::Compiled;
 
@@ -137,6 +139,7 @@ impl State for Remembered {}
 #[derive(Debug)]
 pub struct Firewall {
     rules: Vec<Compiled>,
+    index: Index,
     /// Rules that ask for what differs from packet to packet: indexes.
     per_packet: Vec<u16>,
     /// Values of TCP's flags that some rule of `per_packet` may want.
@@ -231,11 +234,7 @@ impl Firewall {
     }
 
     fn find(&self, facts: &Facts) -> Option<(u16, &Compiled)> {
-        self.rules
-            .iter()
-            .enumerate()
-            .find(|(_, rule)| rule.matches(facts))
-            .map(|(index, rule)| (index as u16, rule))
+        self.index.find(&self.rules, facts)
     }
 
     /// Looks the flow up in the rules.
@@ -559,6 +558,7 @@ impl NetworkFunction for Firewall {
             .collect();
         Ok(Firewall {
             generation: generation_of(&rules, &settings),
+            index: Index::new(&rules),
             rules,
             per_packet,
             wanted_flags,

@@ -6,6 +6,7 @@ use weir_nf::SettingsError;
 use weir_nf::packet::{ByteSet, Prefixes, Side, protocol::ip};
 
 use super::facts::{Facts, state};
+use super::index::Taken;
 use super::rule::{Action, PROTOCOLS, Rule};
 use crate::words::Words;
 
@@ -185,6 +186,37 @@ impl Compiled {
             && self.ethertype.covers(&other.ethertype)
             && macs(&self.from_mac, &other.from_mac)
             && macs(&self.to_mac, &other.to_mac)
+    }
+
+    /// True where it may match a packet that is not IP.
+    pub(super) fn may_take_non_ip(&self) -> bool {
+        !self.asks_ip && self.asks_link
+    }
+
+    /// The values that it takes of an IP packet, on each axis of an [`super::index::Index`].
+    pub(super) fn taken(&self) -> Taken {
+        let networks = |of: &Networks| match of.any || of.not {
+            true => vec![(0, u128::MAX)],
+            false => of.set.ranges().collect(),
+        };
+        let ports = |of: &Ranges| -> Vec<(u128, u128)> {
+            let values = of.values().into_iter();
+            values.map(|(a, b)| (a.into(), b.into())).collect()
+        };
+        let protocols = match &self.protocols {
+            None => vec![(0, u8::MAX.into())],
+            Some(set) => (0..=u8::MAX)
+                .filter(|proto| set.contains(*proto))
+                .map(|proto| (proto.into(), proto.into()))
+                .collect(),
+        };
+        [
+            networks(&self.from),
+            networks(&self.to),
+            ports(&self.from_port),
+            ports(&self.to_port),
+            protocols,
+        ]
     }
 
     /// True if packets that are not IP may match it.
