@@ -12,6 +12,7 @@
 //! weir-bench graph count FORM PACKETS      one form of less-work untimed, for callgrind
 //! weir-bench ring                 frames to another process and back, against a bare ring of numbers
 //! weir-bench router               the router around a chain, without one
+//! weir-bench reload [quick]      changed rules under traffic: what looking open flows up again costs
 //! weir-bench wire [quick] [WORD...] weir beside the kernel on live interfaces; needs root (docs/benchmarks.md)
 //! weir-bench queues [rounds=N] [seconds=N]   two workers with a queue each beside one; needs root
 //! weir-bench ledger [quick] [KEY=VALUE...]   numbered packets through weir while runtimes are killed; needs root
@@ -29,6 +30,7 @@ mod ledger;
 mod line;
 mod log;
 mod plot;
+mod reload;
 mod results;
 mod ring;
 mod router;
@@ -106,6 +108,8 @@ fn run(args: &[&str]) -> Result<(), String> {
         }
         ["ring"] => ring::table(),
         ["router"] => router::table(),
+        ["reload"] => reload::table(false),
+        ["reload", "quick"] => reload::table(true),
         ["ring-peer", form] => ring::peer(form),
         ["graph", what @ ..] => graph::run(what),
         ["wire", words @ ..] => wire::run(words),
