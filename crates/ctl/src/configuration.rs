@@ -36,22 +36,6 @@ pub struct NewConfiguration {
     pub replacement: Arc<Replacement>,
 }
 
-impl NewConfiguration {
-    /// One with these changes, in a file with so many chains, for which `digest` stands.
-    pub fn new(
-        changes: Vec<Change>,
-        warnings: String,
-        (chains, digest): (usize, u64),
-    ) -> NewConfiguration {
-        let replacement = Replacement::of_changes(&changes, chains).of(digest);
-        NewConfiguration {
-            changes,
-            warnings,
-            replacement: Arc::new(replacement),
-        }
-    }
-}
-
 /// Why a configuration can't take the place of the one that runs.
 #[derive(Clone, Debug)]
 pub enum NotRead {

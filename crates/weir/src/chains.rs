@@ -11,14 +11,28 @@ use weir_nf::host::Kind;
 
 use crate::exit::Failure;
 use crate::say::say;
+use crate::snapshot::Snapshot;
 
 /// Most bytes of a chain file; the reader of chain files allows less.
 const MOST_CHAIN: u64 = 64 << 20;
 /// Most bytes of a text that a chain names: all rules there are fit many times.
 const MOST_TEXT: u64 = 256 << 20;
 
+/// Whether a pipe or device is read as well: at the start of a run it is, later on it may block or be
+/// at its end.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum From {
+    /// Whatever can be read.
+    Anything,
+    /// Files alone.
+    Files,
+}
+
 /// Reads a file of at most so many bytes: some never end.
-fn read(path: &Path, most: u64) -> std::io::Result<Vec<u8>> {
+fn read(path: &Path, most: u64, from: From) -> std::io::Result<Vec<u8>> {
+    if from == From::Files && !std::fs::metadata(path)?.is_file() {
+        return Err(std::io::Error::other("it is no file, and may block"));
+    }
     let mut bytes = Vec::new();
     File::open(path)?.take(most + 1).read_to_end(&mut bytes)?;
     if bytes.len() as u64 > most {
@@ -28,22 +42,64 @@ fn read(path: &Path, most: u64) -> std::io::Result<Vec<u8>> {
     Ok(bytes)
 }
 
-/// Texts beside the chain file.
+/// Texts beside the chain file, and what was read of them.
 struct Files {
     folder: PathBuf,
+    from: From,
+    texts: BTreeMap<String, String>,
+    names: BTreeMap<String, Vec<String>>,
+}
+
+impl Files {
+    fn new(folder: PathBuf, from: From) -> Files {
+        Files {
+            folder,
+            from,
+            texts: BTreeMap::new(),
+            names: BTreeMap::new(),
+        }
+    }
 }
 
 impl Sources for Files {
     fn text(&mut self, name: &str) -> Result<String, String> {
         let path = self.folder.join(name);
-        read(&path, MOST_TEXT)
+        let text = read(&path, MOST_TEXT, self.from)
             .and_then(|bytes| String::from_utf8(bytes).map_err(std::io::Error::other))
-            .map_err(|error| format!("can't read {}: {error}", path.display()))
+            .map_err(|error| format!("can't read {}: {error}", path.display()))?;
+        self.texts.insert(name.to_owned(), text.clone());
+        Ok(text)
     }
 
     fn names(&mut self, pattern: &str) -> Result<Vec<String>, String> {
-        expanded(&self.folder, pattern)
+        let names = expanded(&self.folder, pattern)?;
+        self.names.insert(pattern.to_owned(), names.clone());
+        Ok(names)
     }
+}
+
+/// The chains of a snapshot, as they were loaded from the file at `path`.
+pub(crate) fn load_snapshot(
+    snapshot: &Snapshot,
+    path: &Path,
+    set: &[Override],
+    seed: u64,
+    kinds: &[Kind],
+) -> Result<ChainFile, Failure> {
+    let name = path.display().to_string();
+    let input = Input {
+        name: &name,
+        text: &snapshot.chain,
+        kinds,
+        overrides: set,
+        seed,
+    };
+    let mut templates = Templates::shipped();
+    for (name, text) in &snapshot.templates {
+        templates.add(name.clone(), text.clone());
+    }
+    weir_graph::load_with(&input, &templates, &mut &*snapshot)
+        .map_err(|diagnostics| Failure::chain(weir_graph::render(&diagnostics)))
 }
 
 /// The files that fit a pattern, sorted, from `folder` on. What has no `*`, `?`
@@ -73,18 +129,19 @@ pub(crate) fn expanded(folder: &Path, pattern: &str) -> Result<Vec<String>, Stri
 /// A text of at most 256 MiB, as functions are given those that a chain names.
 pub(crate) fn named_text(name: &str) -> Result<String, Failure> {
     let folder = PathBuf::new();
-    Files { folder }.text(name).map_err(Failure::outside)
+    let mut files = Files::new(folder, From::Anything);
+    files.text(name).map_err(Failure::outside)
 }
 
 /// The values that rules' variables have in a `suricata.yaml`.
 pub(crate) fn suricata_variables(path: &Path) -> Result<BTreeMap<String, String>, Failure> {
-    weir_graph::suricata_variables(&path.display().to_string(), &text_of(path)?)
+    weir_graph::suricata_variables(&path.display().to_string(), &text_of(path, From::Anything)?)
         .map_err(|diagnostics| Failure::chain(weir_graph::render(&diagnostics)))
 }
 
 /// The values that rules' variables have in the `ids` functions of a chain file.
 pub(crate) fn chain_variables(path: &Path) -> Result<BTreeMap<String, String>, Failure> {
-    weir_graph::chain_variables(&path.display().to_string(), &text_of(path)?)
+    weir_graph::chain_variables(&path.display().to_string(), &text_of(path, From::Anything)?)
         .map_err(|diagnostics| Failure::chain(weir_graph::render(&diagnostics)))
 }
 
@@ -100,8 +157,8 @@ pub(crate) fn check_cores(cores: &[usize], chain: &Path) -> Result<(), Failure> 
 }
 
 /// The text of a file that is written by hand.
-fn text_of(path: &Path) -> Result<String, Failure> {
-    let bytes = read(path, MOST_CHAIN)
+fn text_of(path: &Path, from: From) -> Result<String, Failure> {
+    let bytes = read(path, MOST_CHAIN, from)
         .map_err(|error| Failure::outside(format!("can't read {}: {error}", path.display())))?;
     let name = path.display().to_string();
     String::from_utf8(bytes).map_err(|error| {
@@ -120,10 +177,19 @@ fn text_of(path: &Path) -> Result<String, Failure> {
 /// Folder beside a chain file whose templates it may name.
 const BESIDE: &str = "templates";
 
-/// The templates that come with weir and those of folders, whose files are read
-/// in the order of their names: `*.yaml` and `*.yml`.
+/// The templates that come with weir and those of folders.
 fn templates(folders: &[PathBuf]) -> Result<Templates, Failure> {
     let mut templates = Templates::shipped();
+    for (name, text) in texts_of(folders)? {
+        templates.add(name, text);
+    }
+    Ok(templates)
+}
+
+/// Names and texts of the templates in folders, whose files are read in the order of their names:
+/// `*.yaml` and `*.yml`.
+fn texts_of(folders: &[PathBuf]) -> Result<Vec<(String, String)>, Failure> {
+    let mut texts = Vec::new();
     let mut seen = Vec::new();
     for folder in folders {
         let failed = |error: std::io::Error| {
@@ -145,10 +211,10 @@ fn templates(folders: &[PathBuf]) -> Result<Templates, Failure> {
         }
         files.sort();
         for path in files {
-            templates.add(path.display().to_string(), text_of(&path)?);
+            texts.push((path.display().to_string(), text_of(&path, From::Anything)?));
         }
     }
-    Ok(templates)
+    Ok(texts)
 }
 
 /// Descriptions of the templates that come with weir and of those in `folders`.
@@ -160,15 +226,15 @@ pub(crate) fn describe_templates(
         .map_err(|diagnostics| Failure::chain(weir_graph::render(&diagnostics)))
 }
 
-/// The templates of a chain file: those of `folders` and of the folder beside
+/// Names and texts of the templates of a chain file: those of `folders` and of the folder beside
 /// it, if there is one.
-fn templates_of(chain: &Path, folders: &[PathBuf]) -> Result<Templates, Failure> {
+fn templates_of(chain: &Path, folders: &[PathBuf]) -> Result<Vec<(String, String)>, Failure> {
     let beside = chain.parent().unwrap_or(Path::new("")).join(BESIDE);
     let mut all = folders.to_vec();
     if beside.is_dir() {
         all.push(beside);
     }
-    templates(&all)
+    texts_of(&all)
 }
 
 /// Loads and checks a chain file; warnings are printed. Beside the templates of
@@ -180,24 +246,30 @@ pub(crate) fn load(
     seed: u64,
     kinds: &[Kind],
 ) -> Result<ChainFile, Failure> {
-    let file = read_chains(path, folders, set, seed, kinds)?;
-    if !file.warnings.is_empty() {
-        say(weir_graph::render(&file.warnings).trim_end());
-    }
+    let (file, _) = read_chains((path, From::Anything), folders, set, seed, kinds)?;
+    tell_warnings(&file);
     Ok(file)
 }
 
-/// The same; its warnings are in it.
+/// Prints the warnings of a file.
+pub(crate) fn tell_warnings(file: &ChainFile) {
+    if !file.warnings.is_empty() {
+        say(weir_graph::render(&file.warnings).trim_end());
+    }
+}
+
+/// The chains of a file with their warnings, and all texts that they were loaded from.
 pub(crate) fn read_chains(
-    path: &Path,
+    (path, from): (&Path, From),
     folders: &[PathBuf],
     set: &[Override],
     seed: u64,
     kinds: &[Kind],
-) -> Result<ChainFile, Failure> {
-    let text = text_of(path)?;
+) -> Result<(ChainFile, Snapshot), Failure> {
+    let text = text_of(path, from)?;
     let name = path.display().to_string();
     let folder = path.parent().unwrap_or(Path::new("")).to_owned();
+    let mut files = Files::new(folder, from);
     let input = Input {
         name: &name,
         text: &text,
@@ -205,32 +277,50 @@ pub(crate) fn read_chains(
         overrides: set,
         seed,
     };
-    let templates = templates_of(path, folders)?;
-    let file = weir_graph::load_with(&input, &templates, &mut Files { folder });
-    file.map_err(|diagnostics| match weir_graph::is_composition(&text) {
+    let of = templates_of(path, folders)?;
+    let mut templates = Templates::shipped();
+    for (name, text) in &of {
+        templates.add(name.clone(), text.clone());
+    }
+    let file = weir_graph::load_with(&input, &templates, &mut files);
+    let file = file.map_err(|diagnostics| match weir_graph::is_composition(&text) {
         // Each of its keys is unknown in a chain file.
         true => Failure::chain(format!(
             "{name}: error: this is a composition, not a chain file\n  = help: run it with \
              `weir up {name}`, or give the chain file that it names"
         )),
         false => Failure::chain(weir_graph::render(&diagnostics)),
-    })
+    })?;
+    let snapshot = Snapshot {
+        composition: None,
+        chain: text,
+        templates: of,
+        texts: files.texts,
+        names: files.names,
+    };
+    Ok((file, snapshot))
 }
 
 /// True where a file is meant to be a composition.
 pub(crate) fn is_composition(path: &Path) -> bool {
-    text_of(path).is_ok_and(|text| weir_graph::is_composition(&text))
+    text_of(path, From::Anything).is_ok_and(|text| weir_graph::is_composition(&text))
 }
 
-/// Reads a composition; what it names is not looked at.
-pub(crate) fn load_composition(path: &Path) -> Result<Composition, Failure> {
-    weir_graph::load_composition(&path.display().to_string(), &text_of(path)?)
+/// Reads a composition, and gives its text; what it names is not looked at.
+pub(crate) fn load_composition(path: &Path) -> Result<(Composition, String), Failure> {
+    let text = text_of(path, From::Anything)?;
+    composition_of(path, &text).map(|composition| (composition, text))
+}
+
+/// That of a text.
+pub(crate) fn composition_of(path: &Path, text: &str) -> Result<Composition, Failure> {
+    weir_graph::load_composition(&path.display().to_string(), text)
         .map_err(|diagnostics| Failure::chain(weir_graph::render(&diagnostics)))
 }
 
 /// Loads and checks a script for a run with so many runtimes.
 pub(crate) fn load_script(path: &Path, runtimes: u32, file: &ChainFile) -> Result<Script, Failure> {
-    let text = text_of(path)?;
+    let text = text_of(path, From::Anything)?;
     let chains: Vec<&str> = file.chains.iter().map(|c| c.stage.chain.as_str()).collect();
     weir_graph::load_script(&path.display().to_string(), &text, runtimes, &chains)
         .map_err(|diagnostics| Failure::chain(weir_graph::render(&diagnostics)))

@@ -38,6 +38,7 @@ pub mod driver;
 mod exit;
 mod generate;
 mod ids;
+mod kept;
 mod mark;
 mod nf;
 mod output;
@@ -48,6 +49,7 @@ mod seed;
 mod service;
 #[cfg(feature = "simulator")]
 mod sim;
+mod snapshot;
 mod watch;
 
 use std::process::ExitCode;

@@ -486,7 +486,7 @@ fn a_hangup_reloads_and_says_what_came_of_it() {
     };
     says("SIGHUP: the chain file says what runs already");
     instance.put(chain("drop tcp", ""));
-    says("SIGHUP: reloaded: firewall");
+    says("\nreloaded: firewall");
     instance.counts("kept", FLOWS);
     instance.put(chain("drop tcpp", ""));
     says("SIGHUP: not reloaded, all is as it was:");

@@ -1,6 +1,5 @@
 //! Functions under other settings in the places of those that run.
 
-use weir_graph::Change;
 use weir_nf::host::{NewFunction, Stage};
 
 /// Functions to put in the places of those of their names, chain by chain in the order of the file.
@@ -15,17 +14,6 @@ impl Replacement {
     /// One of these functions; chains without any have an empty list.
     pub fn new(chains: Vec<Vec<NewFunction>>) -> Replacement {
         Replacement { chains, digest: 0 }
-    }
-
-    /// The functions that have changed in a file with so many chains.
-    pub fn of_changes(changes: &[Change], chains: usize) -> Replacement {
-        let mut functions = vec![Vec::new(); chains];
-        for change in changes {
-            if let Some(of_chain) = functions.get_mut(change.chain) {
-                of_chain.push(change.new.clone());
-            }
-        }
-        Replacement::new(functions)
     }
 
     /// The same, where a number stands for all chains with these functions.

@@ -16,7 +16,7 @@ use crate::configuration::{NewConfiguration, NotRead};
 use super::asked::Asked;
 use super::reloads::Place;
 
-/// How long threads may take in all. One that is late takes the functions when it looks.
+/// How long threads may take in all.
 const MOST: Duration = Duration::from_secs(5);
 /// How long processes may take to build functions.
 const READ: Duration = Duration::from_secs(50);
@@ -78,7 +78,8 @@ impl Asked {
             }
         };
         answer.warnings.clone_from(&new.warnings);
-        if !new.changes.is_empty() && !is_other {
+        // Also where nothing has changed here: another host's files may have.
+        if !is_other {
             answer.refused = self.prepare(new.replacement.digest()).await?;
             if !answer.refused.is_empty() {
                 return Ok(self.refused(request.dry_run, answer));
@@ -97,9 +98,17 @@ impl Asked {
         if let Some(configuration) = &mut *place {
             configuration.taken();
         }
-        self.reloads.count(|counts| counts.reloads += 1);
+        if !new.changes.is_empty() {
+            self.reloads.count(|counts| counts.reloads += 1);
+        }
         answer.engines = engines?;
+        answer.warnings.push_str(&self.missing().await);
         answer.taken_ns = began.elapsed().as_nanos() as u64;
+        if let (Some(configuration), names) = (&*place, names_of(&answer))
+            && !names.is_empty()
+        {
+            configuration.tell(&format!("reloaded: {names}"));
+        }
         Ok(answer)
     }
 
@@ -129,10 +138,35 @@ impl Asked {
         told.collect()
     }
 
+    /// Runtimes that are not there now, for people.
+    async fn missing(&self) -> String {
+        let counts = self.counts().await.ok();
+        let threads = counts.iter().flat_map(|counts| &counts.threads);
+        let places = threads.flat_map(|thread| &thread.runtimes);
+        let away = places
+            .filter(|place| !matches!(place.state, "ready" | "over" | "draining" | "leaving"));
+        away.map(|place| {
+            format!(
+                "warning: runtime {} is not there ({}): it starts by the new file\n",
+                place.id, place.state
+            )
+        })
+        .collect()
+    }
+
     /// Has processes that load their chains themselves read them again: why some can't take them.
     async fn prepare(&self, digest: u64) -> Result<Vec<String>, Status> {
-        let command = |reply| Command::Prepare(digest, reply);
-        let answers = self.tell_all(READ, command).await?;
+        let told = self.tell_all(READ, |reply| Command::Prepare(digest, reply));
+        let Told {
+            answers,
+            full,
+            is_late,
+        } = told.await;
+        if is_late || !full.is_empty() {
+            return Err(Status::deadline_exceeded(
+                "a thread or process of this instance does not answer: nothing has changed",
+            ));
+        }
         let mut wrong: Vec<String> = answers.into_iter().filter_map(Result::err).collect();
         wrong.sort();
         wrong.dedup();
@@ -142,8 +176,22 @@ impl Asked {
     /// Has all engines take functions: how many had one of them.
     async fn replace(&self, new: &Arc<Replacement>) -> Result<u32, Status> {
         let command = |reply| Command::Replace(Arc::clone(new), reply);
-        let answers = self.tell_all(MOST, command).await?;
-        Ok(answers.into_iter().sum::<usize>() as u32)
+        let Told {
+            answers,
+            full,
+            is_late,
+        } = self.tell_all(MOST, command).await;
+        let is_late = is_late || !full.is_empty();
+        for sender in full {
+            tokio::spawn(insist(sender, Arc::clone(new)));
+        }
+        match is_late {
+            true => Err(Status::deadline_exceeded(
+                "a thread of this instance is busy, stopped, or waits for a port: it takes the new \
+                 functions when it looks",
+            )),
+            false => Ok(answers.into_iter().sum::<usize>() as u32),
+        }
     }
 
     /// Sends a command to all threads and waits for their replies. The thread of the ports, which
@@ -152,20 +200,29 @@ impl Asked {
         &self,
         most: Duration,
         mut command: impl FnMut(Reply<T>) -> Command,
-    ) -> Result<Vec<T>, Status> {
-        let until = tokio::time::Instant::now() + most;
+    ) -> Told<T> {
+        let mut told = Told {
+            answers: Vec::new(),
+            full: Vec::new(),
+            is_late: false,
+        };
         let mut waiting = Vec::new();
         for sender in self.senders().iter().rev() {
-            waiting.extend(send(sender, &mut command, until).await?);
-        }
-        let mut answers = Vec::new();
-        for answer in waiting {
-            match tokio::time::timeout_at(until, answer).await {
-                Ok(answer) => answers.extend(answer),
-                Err(_) => return Err(late()),
+            let (reply, answer) = oneshot::channel();
+            match sender.send(command(reply)) {
+                Ok(()) => waiting.push(answer),
+                Err(NotSent::Away) => {}
+                Err(NotSent::Full) => told.full.push(sender.clone()),
             }
         }
-        Ok(answers)
+        let until = tokio::time::Instant::now() + most;
+        for answer in waiting {
+            match tokio::time::timeout_at(until, answer).await {
+                Ok(answer) => told.answers.extend(answer),
+                Err(_) => told.is_late = true,
+            }
+        }
+        told
     }
 
     /// What SIGHUP asks for; says what came of it.
@@ -182,40 +239,39 @@ impl Asked {
                 let why = answer.refused.join("; ");
                 format!("warning: SIGHUP: not reloaded, all is as it was: {why}")
             }
-            Ok(answer) => {
-                let names = answer.changes.iter().map(|change| change.function.as_str());
-                match names.collect::<Vec<_>>().join(", ").as_str() {
-                    "" => "SIGHUP: the chain file says what runs already".to_owned(),
-                    names => format!("SIGHUP: reloaded: {names}"),
-                }
+            Ok(answer) if answer.changes.is_empty() => {
+                "SIGHUP: the chain file says what runs already".to_owned()
             }
+            Ok(_) => return,
         };
         self.reloads.tell(&text).await;
     }
 }
 
-/// Tells a thread; `None` where it is away.
-async fn send<T>(
-    sender: &CommandSender,
-    command: &mut impl FnMut(Reply<T>) -> Command,
-    until: tokio::time::Instant,
-) -> Result<Option<oneshot::Receiver<T>>, Status> {
-    loop {
-        let (reply, answer) = oneshot::channel();
-        match sender.send(command(reply)) {
-            Ok(()) => return Ok(Some(answer)),
-            Err(NotSent::Away) => return Ok(None),
-            Err(NotSent::Full) if tokio::time::Instant::now() >= until => return Err(late()),
-            Err(NotSent::Full) => tokio::time::sleep(AGAIN).await,
-        }
-    }
+/// Names of the functions that have changed.
+fn names_of(answer: &v1::ReloadResponse) -> String {
+    let names = answer.changes.iter().map(|change| change.function.as_str());
+    names.collect::<Vec<_>>().join(", ")
 }
 
-fn late() -> Status {
-    Status::deadline_exceeded(
-        "a thread of this instance is busy or waits for a port: others may have the new functions, \
-         and it takes them when it looks; `weir reload` again makes sure",
-    )
+/// What threads answered.
+struct Told<T> {
+    answers: Vec<T>,
+    /// Those for which too many commands wait.
+    full: Vec<CommandSender>,
+    /// One of the others has not answered in time: it carries the command out when it looks.
+    is_late: bool,
+}
+
+/// Tells a thread, once it has room.
+async fn insist(sender: CommandSender, new: Arc<Replacement>) {
+    loop {
+        let (reply, _) = oneshot::channel();
+        match sender.send(Command::Replace(Arc::clone(&new), reply)) {
+            Err(NotSent::Full) => tokio::time::sleep(AGAIN).await,
+            Ok(()) | Err(NotSent::Away) => return,
+        }
+    }
 }
 
 fn setting(change: &SettingChange) -> v1::ChangedSetting {

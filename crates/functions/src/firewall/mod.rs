@@ -183,7 +183,13 @@ weir_nf::labels! {
 /// A number that differs between rule sets, the same wherever the rules are:
 /// FNV-1a over their compiled form. Never 0.
 fn generation_of(rules: &[Compiled], settings: &Settings) -> u32 {
-    let text = format!("{rules:?}{:?}{:?}", settings.default, settings.midstream);
+    let Settings {
+        default,
+        midstream,
+        on_reload,
+        ..
+    } = settings;
+    let text = format!("{rules:?}{default:?}{midstream:?}{on_reload:?}");
     let hash = text.bytes().fold(0x811c_9dc5_u32, |hash, byte| {
         (hash ^ u32::from(byte)).wrapping_mul(0x0100_0193)
     });

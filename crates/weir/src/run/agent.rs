@@ -18,6 +18,7 @@ use crate::say::say;
 use crate::service::Service;
 
 use super::refusals::Refusals;
+use super::texts;
 
 /// Runs the agent until it is ended.
 pub(crate) fn run(args: &Args, kinds: &[Kind]) -> Outcome {
@@ -29,7 +30,11 @@ pub(crate) fn run(args: &Args, kinds: &[Kind]) -> Outcome {
     }
     let key = key(&args.key)?;
     // A file that can't be run is refused here, not at each start.
-    let file = chains::load(&args.chain, &args.templates, &args.set, 0, kinds)?;
+    let run = texts::current()?;
+    let file = match run.filter(|_| args.parent.is_some()) {
+        Some(texts) => chains::load_snapshot(&texts, &args.chain, &args.set, 0, kinds)?,
+        None => chains::load(&args.chain, &args.templates, &args.set, 0, kinds)?,
+    };
     let mut agent = Agent::listen(args.listen, key, command(args), (args.most, args.outlive))?;
     let at = agent
         .address()

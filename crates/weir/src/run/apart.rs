@@ -5,17 +5,15 @@ use std::ffi::OsString;
 use std::os::fd::AsFd as _;
 
 use serde_json::{Value, json};
-use weir_ctl::command::Replacement;
 use weir_graph::ChainFile;
 use weir_graph::compile::Home;
 use weir_io::shared::border::Offence;
 use weir_nf::host::{Kind, Stage};
 
 use super::engine_config::engine_config;
-use super::plan;
 use super::summary::More;
+use super::{plan, replacement, texts};
 use crate::args::{Args, Command, ENGINE_PROCESS, EngineArgs, Run};
-use crate::chains;
 use crate::driver::process::digest_of_chains;
 use crate::driver::{
     BorderEnd, ChainPlan, EngineProcess, Patience, ProcessCommand, ProcessEnd, Processes, Reread,
@@ -84,7 +82,7 @@ pub(crate) fn run(args: &EngineArgs, kinds: &[Kind]) -> Outcome {
     };
     let process = EngineProcess::begin(socket).map_err(Failure::outside)?;
     let seed = process.seed();
-    let loaded = load(&run, seed, kinds);
+    let loaded = texts::load(&run, seed, kinds).and_then(|file| compiled(&run, file));
     let (file, plans) = match loaded {
         Ok(loaded) => loaded,
         Err(failure) => {
@@ -108,9 +106,8 @@ pub(crate) fn run(args: &EngineArgs, kinds: &[Kind]) -> Outcome {
     Ok(Exit::Done)
 }
 
-/// Loads the chains of a process and compiles them as its main process does.
-fn load(run: &Run, seed: u64, kinds: &[Kind]) -> Result<(ChainFile, Vec<ChainPlan>), Failure> {
-    let file = chains::load(&run.chain, &run.templates, &run.set, seed, kinds)?;
+/// Compiles the chains of a process as its main process does.
+fn compiled(run: &Run, file: ChainFile) -> Result<(ChainFile, Vec<ChainPlan>), Failure> {
     // Runtimes of a placement or the chain file change how chains are compiled.
     let run = super::placement::applied(run, &file)?;
     let plans = plan::plans(&run, &file)?;
@@ -125,11 +122,11 @@ fn reread(run: Run, seed: u64, kinds: &[Kind], mut current: ChainFile) -> Reread
         if let Some(file) = next.take().filter(|_| taken) {
             current = file;
         }
-        let (file, plans) = load(&run, seed, &kinds).map_err(|failure| failure.message)?;
+        let loaded = texts::load_next(&run, seed, &kinds).and_then(|file| compiled(&run, file));
+        let (file, plans) = loaded.map_err(|failure| failure.message)?;
         let changes = weir_graph::changes(&current, &file).map_err(|why| why.join("; "))?;
-        let new = Replacement::of_changes(&changes, file.chains.len());
         next = Some(file);
-        Ok((digest_of_chains(&plans), new))
+        Ok(replacement::of(&changes, &plans))
     }))
 }
 

@@ -29,11 +29,13 @@ mod progress;
 mod refusals;
 #[cfg(feature = "control")]
 mod reload;
+mod replacement;
 mod resize;
 mod signals;
 mod standby;
 mod summary;
 mod table;
+mod texts;
 pub(crate) mod up;
 mod wires;
 mod workers;
@@ -77,7 +79,16 @@ fn run_with(
     signals::hold_hangups()?;
     weir_exec::check_cores(&args.cores).map_err(Failure::usage)?;
     let seed = args.seed.unwrap_or_else(seed::random);
-    let file = chains::load(&args.chain, &args.templates, &args.set, seed, kinds)?;
+    let file = match args.guarded {
+        true => texts::load(args, seed, kinds)?,
+        false => {
+            let path = (args.chain.as_path(), chains::From::Anything);
+            let (file, read) = chains::read_chains(path, &args.templates, &args.set, seed, kinds)?;
+            chains::tell_warnings(&file);
+            texts::keep(read)?;
+            file
+        }
+    };
     run_loaded(args, &file, (seed, kinds), at_start, watched)
 }
 

@@ -10,11 +10,12 @@ use weir_graph::{ChainFile, Change};
 use crate::args::{Again, Run};
 use crate::chains;
 use crate::driver::ChainPlan;
-use crate::driver::process::digest_of_chains;
 use crate::exit::Failure;
 use crate::say::say;
 
-use super::plan;
+use crate::snapshot::Snapshot;
+
+use super::{plan, replacement, texts};
 
 /// A chain file, and the plans by which it runs.
 #[derive(Debug)]
@@ -102,14 +103,16 @@ impl RunConfiguration {
         refused
     }
 
-    fn load(&self, file: Option<&Path>) -> Result<Loaded, NotRead> {
+    fn load(&self, file: Option<&Path>) -> Result<(Loaded, Snapshot), NotRead> {
         let wrong = |failure: Failure| NotRead::Wrong(failure.message);
         let path = file.unwrap_or(&self.args.chain);
         let Run { templates, set, .. } = &self.args;
         let Again { seed, kinds, .. } = &self.again;
-        let file = chains::read_chains(path, templates, set, *seed, kinds).map_err(wrong)?;
+        let from = (path, chains::From::Files);
+        let (file, texts) =
+            chains::read_chains(from, templates, set, *seed, kinds).map_err(wrong)?;
         let plans = plan::plans(&self.args, &file).map_err(wrong)?;
-        Ok(Loaded { file, plans })
+        Ok((Loaded { file, plans }, texts))
     }
 }
 
@@ -119,7 +122,7 @@ impl Configuration for RunConfiguration {
         if let Some(why) = self.obstacle() {
             return Err(NotRead::Never(why.to_owned()));
         }
-        let loaded = self.load(file)?;
+        let (loaded, read) = self.load(file)?;
         let changes = weir_graph::changes(&self.current.file, &loaded.file);
         let changes = changes.map_err(NotRead::Refused)?;
         let plans = self.current.plans.iter().zip(&loaded.plans);
@@ -138,14 +141,29 @@ impl Configuration for RunConfiguration {
             return Err(NotRead::Refused([others, strangers].concat()));
         }
         let warnings = weir_graph::render(&loaded.file.warnings);
-        let chains = (loaded.file.chains.len(), digest_of_chains(&loaded.plans));
+        let new = replacement::of(&changes, &loaded.plans);
+        if file.is_none() {
+            let failed = |failure: Failure| NotRead::Wrong(failure.message);
+            texts::offer(read).map_err(failed)?;
+        }
         self.next = Some(loaded);
-        Ok(Arc::new(NewConfiguration::new(changes, warnings, chains)))
+        Ok(Arc::new(NewConfiguration {
+            changes,
+            warnings,
+            replacement: Arc::new(new),
+        }))
     }
 
     fn taken(&mut self) {
-        if let Some(next) = self.next.take() {
-            self.current = next;
+        let Some(next) = self.next.take() else {
+            return;
+        };
+        self.current = next;
+        if let Err(failure) = texts::take() {
+            say(format_args!(
+                "warning: what starts from now on has the file as it was: {}",
+                failure.why()
+            ));
         }
     }
 

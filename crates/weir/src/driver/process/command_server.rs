@@ -229,7 +229,13 @@ impl CommandServer {
                 None => Err("it takes no other configuration".to_owned()),
             }),
             WireCommand::Replace { digest } => {
-                let new = self.reread.as_ref().and_then(|reread| reread.take(digest));
+                // Another question may have come between.
+                let again = |reread: &Reread| {
+                    reread.prepare(digest).ok()?;
+                    reread.take(digest)
+                };
+                let reread = self.reread.as_ref();
+                let new = reread.and_then(|reread| reread.take(digest).or_else(|| again(reread)));
                 WireReply::Engines(match new {
                     Some(new) => self.send(|reply| Command::Replace(new, reply))?,
                     None => 0,

@@ -9,9 +9,8 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use weir_ctl::command::Replacement;
 
-/// Reads the files: the number that stands for the chains, and the functions that have changed
-/// since the last time that they were taken.
-pub(crate) type ReadAgain = dyn FnMut(Taken) -> Result<(u64, Replacement), String> + Send;
+/// Reads the files: the functions that have changed since the last time that they were taken.
+pub(crate) type ReadAgain = dyn FnMut(Taken) -> Result<Replacement, String> + Send;
 
 /// Whether what was read last has been taken since.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -52,14 +51,14 @@ impl Reread {
         let mut state = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let taken = Taken(std::mem::take(&mut state.taken));
         state.next = None;
-        let (read, replacement) = (state.read)(taken)?;
-        if read != digest {
+        let replacement = (state.read)(taken)?;
+        if replacement.digest() != digest {
             return Err(
                 "its chain file, or a text that it names, is another one than the switch's"
                     .to_owned(),
             );
         }
-        state.next = Some(Arc::new(replacement.of(digest)));
+        state.next = Some(Arc::new(replacement));
         Ok(())
     }
 

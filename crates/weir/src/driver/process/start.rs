@@ -70,6 +70,7 @@ impl ProcessCommand {
             // Signals of the terminal are for the main process, which ends the
             // others when it has all packets out.
             .process_group(0);
+        crate::kept::pass_on(&mut command);
         if start.bare {
             // The environment may hold secrets of the operator.
             command.env_clear();

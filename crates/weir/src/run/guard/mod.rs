@@ -304,7 +304,9 @@ impl Engine {
         let (stream, theirs) = UnixStream::pair().map_err(failed)?;
         stream.set_nonblocking(true).map_err(failed)?;
         let spawn = |program: &Path| {
-            Command::new(program)
+            let mut command = Command::new(program);
+            crate::kept::pass_on(&mut command);
+            command
                 .args(std::env::args_os().skip(1))
                 .arg("--guarded")
                 .stdin(Stdio::from(OwnedFd::from(theirs.try_clone()?)))

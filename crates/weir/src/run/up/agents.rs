@@ -285,6 +285,7 @@ impl Plan {
         for set in &self.set {
             command.arg(format!("--set={}={}", set.path, set.value));
         }
+        crate::kept::pass_on(&mut command);
         command.stdin(Stdio::piped()).stderr(Stdio::piped());
         // Signals of the terminal are for this process, which ends the agents.
         command.process_group(0);

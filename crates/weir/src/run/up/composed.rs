@@ -12,9 +12,11 @@ use crate::args::{Args, Command, Run};
 use crate::chains;
 use crate::exit::Failure;
 use crate::say::say;
+use crate::snapshot::Snapshot;
 
 use super::super::plan;
 use super::super::ports::{Also, Ports};
+use super::super::texts;
 
 /// Interval of heartbeats where the composition says nothing: hosts that share a machine wait for its
 /// processors, too, and silence of a busy one is no death.
@@ -26,6 +28,8 @@ pub(crate) struct Composed {
     pub(crate) file: ChainFile,
     /// Without hosts: these have addresses when they are started.
     pub(super) run: Run,
+    /// All that it was read from.
+    pub(crate) texts: Snapshot,
 }
 
 impl Composed {
@@ -50,10 +54,15 @@ impl Composed {
 ///
 /// Everything that is wrong with it, by line.
 pub(crate) fn load(path: &Path, seed: u64, kinds: &[Kind]) -> Result<Composed, Failure> {
-    let composition = chains::load_composition(path)?;
+    let kept = texts::current()?;
+    let written = kept.as_ref().and_then(|kept| kept.composition.as_ref());
+    let (composition, written) = match written {
+        Some(text) => (chains::composition_of(path, text)?, text.clone()),
+        None => chains::load_composition(path)?,
+    };
     let folder = path.parent().unwrap_or(Path::new(""));
     let chain = folder.join(&composition.chain.value);
-    if !chain.is_file() {
+    if kept.is_none() && !chain.is_file() {
         let message = format!("there is no chain file {}", chain.display());
         let help = "paths are from the folder of this file";
         return Err(wrong(&[composition.fault(
@@ -77,7 +86,21 @@ pub(crate) fn load(path: &Path, seed: u64, kinds: &[Kind]) -> Result<Composed, F
     if !faults.is_empty() {
         return Err(wrong(&faults));
     }
-    let file = chains::load(&chain, &run.templates, &run.set, seed, kinds)?;
+    let (file, read) = match kept {
+        Some(kept) => (
+            chains::load_snapshot(&kept, &chain, &run.set, seed, kinds)?,
+            kept,
+        ),
+        None => {
+            let from = (chain.as_path(), chains::From::Anything);
+            chains::read_chains(from, &run.templates, &run.set, seed, kinds)?
+        }
+    };
+    let texts = Snapshot {
+        composition: Some(written),
+        ..read
+    };
+    chains::tell_warnings(&file);
     for (port, is_input) in
         (inputs.iter().map(|port| (port, true))).chain(outputs.iter().map(|port| (port, false)))
     {
@@ -98,6 +121,7 @@ pub(crate) fn load(path: &Path, seed: u64, kinds: &[Kind]) -> Result<Composed, F
             composition,
             file,
             run,
+            texts,
         }),
         false => Err(wrong(&faults)),
     }

@@ -22,7 +22,7 @@ use crate::args::Up;
 use crate::exit::{Failure, Outcome};
 use crate::seed;
 
-use super::signals;
+use super::{signals, texts};
 
 use agents::{Agents, Plan};
 pub(crate) use composed::{Composed, load};
@@ -43,6 +43,7 @@ pub(crate) fn run(args: &Up, kinds: &[Kind]) -> Outcome {
     }
     let seed = args.seed.unwrap_or_else(seed::random);
     let composed = load(&args.composition, seed, kinds)?;
+    texts::keep(composed.texts.clone())?;
     let key = made_up_key()?;
     let hosts = Hosts::new(states(&composed));
     let happened = Events::default();

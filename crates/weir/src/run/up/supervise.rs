@@ -196,7 +196,9 @@ impl Watch<'_> {
     fn start(&mut self, at: usize) -> std::io::Result<Switch> {
         let (ours, theirs) = UnixStream::pair()?;
         let mut words = std::env::args_os().skip(1);
-        let child = Command::new("/proc/self/exe")
+        let mut command = Command::new("/proc/self/exe");
+        crate::kept::pass_on(&mut command);
+        let child = command
             // `up`, and before the words of the user.
             .args(words.next())
             .args(["--switch", &std::process::id().to_string()])
