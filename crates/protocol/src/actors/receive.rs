@@ -42,7 +42,12 @@ impl Actors {
         let mut left = most;
         self.look_ahead(&memory, frames.get(..left).unwrap_or_default());
         while left > 0 {
-            let count = left.min(RUN);
+            // The runs before may have caused more than is usual: each of many alerts is an event.
+            let count = left.min(RUN).min(self.affords(pool));
+            if count == 0 {
+                self.packets -= left as u64;
+                break;
+            }
             left -= count;
             let asked = self.whose_turn(&memory, frames, count);
             // No local holds a frame while functions run, here and wherever the run is
@@ -60,6 +65,10 @@ impl Actors {
                     break;
                 } else {
                     self.odd_frame(now, pool, &memory, frame);
+                    if self.affords(pool) < self.taken.len() {
+                        // It was given to the engine by itself, and caused a lot.
+                        break;
+                    }
                 }
             }
             // They arrive while the engine works.
@@ -69,7 +78,7 @@ impl Actors {
                 self.ask_preference(now, unit);
             }
             if !self.taken.is_empty() {
-                // A tick that has to wait, and all behind it.
+                // A tick or packet that has to wait for frames, and all behind it.
                 self.packets -= (self.taken.len() + left) as u64;
                 frames.splice(..0, self.taken.drain(..).rev());
                 break;
