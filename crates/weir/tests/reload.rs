@@ -7,163 +7,19 @@
 mod agents;
 #[path = "support/bed.rs"]
 mod bed;
+#[path = "support/instance.rs"]
+mod instance;
 #[path = "support/network.rs"]
 mod network;
 mod support;
 
-use std::process::{Child, Stdio};
-
 use agents::{Agent, KEY};
 use bed::{Bed, Downloads, Files, Kind};
-use network::process::{children, signal, wait_for};
+use instance::{FLOWS, INPUT, Instance, chain, chain_behind, passed};
+use network::process::{self, children, signal, wait_for};
 use rustix::process::Signal;
-use serde_json::Value;
 use support::dice::Dice;
-use support::{Folder, example, number, run, sum, weir};
-
-/// Flows of the generator, all TCP.
-const FLOWS: u64 = 300;
-const INPUT: &str = "gen:flows=300,packets=100000000000,proto=tcp";
-
-/// A firewall with these rules in front of a counter.
-fn chain(rules: &str, more: &str) -> String {
-    format!("chain: edge\nnfs:\n  - firewall: {{rules: [{rules}], {more}}}\n  - counter\n")
-}
-
-/// The same with the firewall behind the counter, in a stage of its own.
-fn chain_behind(rules: &str, more: &str) -> String {
-    format!("chain: edge\nnfs:\n  - counter\n  - firewall: {{rules: [{rules}], {more}}}\n")
-}
-
-/// An instance in a folder of its own, which lasts until it is dropped.
-struct Instance {
-    folder: Folder,
-    child: Child,
-}
-
-impl Instance {
-    /// `weir run` of this chain, with the generator.
-    fn run(chain: &str, more: &[&str]) -> Instance {
-        let folder = Folder::new();
-        let path = folder.write("chain.yaml", chain);
-        let args = ["run", path.as_str(), "--in", INPUT, "--quiet"];
-        Instance::start(folder, &[&args, more].concat())
-    }
-
-    /// `weir up` of this chain on three hosts.
-    fn up(chain: &str) -> Instance {
-        let folder = Folder::new();
-        folder.write("chain.yaml", chain);
-        let hosts = "hosts:\n  - {name: alpha, runtimes: 1}\n  - {name: beta, runtimes: 1}\n  - {name: gamma, runtimes: 1}\n";
-        let composition = format!(
-            "composition: edge\nchain: chain.yaml\nswitch: alpha\nreplication: each-burst\nheartbeat: 500ms\n\
-             most_runtimes: 4\nports: {{in: '{INPUT}'}}\n{hosts}"
-        );
-        let path = folder.write("cluster.yaml", composition);
-        Instance::start(folder, &["up", &path, "--quiet"])
-    }
-
-    fn start(folder: Folder, args: &[&str]) -> Instance {
-        let said = std::fs::File::create(folder.path("said")).expect("a file can be made");
-        let events = folder.path("events.json");
-        let mut command = weir(args);
-        command.args(["--control", &folder.path("it.sock"), "--events", &events]);
-        let child = command.stdout(Stdio::null()).stderr(said).spawn();
-        let instance = Instance {
-            folder,
-            child: child.expect("weir starts"),
-        };
-        wait_for("all flows", || (instance.flows()? == FLOWS).then_some(()));
-        instance
-    }
-
-    fn socket(&self) -> String {
-        self.folder.path("it.sock")
-    }
-
-    fn put(&self, chain: impl AsRef<[u8]>) {
-        self.folder.write("chain.yaml", chain);
-    }
-
-    fn said(&self) -> String {
-        std::fs::read_to_string(self.folder.path("said")).expect("it was made")
-    }
-
-    /// Asks it, and gives the exit code and the answer.
-    fn asked(&self, what: &str, more: &[&str]) -> (i32, Value) {
-        let socket = self.socket();
-        let args = [what, "-i", socket.as_str(), "--output", "json"];
-        let ran = run([&args, more].concat());
-        assert!(ran.code == 0 || ran.code == 3, "{what}: {}", ran.err);
-        (ran.code, ran.json())
-    }
-
-    #[track_caller]
-    fn reload(&self) -> Value {
-        let (code, answer) = self.asked("reload", &[]);
-        assert_eq!(code, 0, "{answer:#}");
-        answer
-    }
-
-    fn stats(&self) -> Option<Value> {
-        let ran = run(["stats", &self.socket(), "--output", "json"]);
-        (ran.code == 0).then(|| ran.json())
-    }
-
-    fn flows(&self) -> Option<u64> {
-        Some(number(&self.stats()?, "/chains/edge/flows/active"))
-    }
-
-    /// A stage's process tells its counts some moments after its start.
-    fn firewall(&self, what: &str) -> u64 {
-        let pointer = format!("/chains/edge/nfs/firewall/{what}");
-        wait_for("counts", || self.stats()?.pointer(&pointer)?.as_u64())
-    }
-
-    fn dropped(&self) -> u64 {
-        self.firewall("dropped")
-    }
-
-    /// Waits until a counter of the firewall stands so.
-    #[track_caller]
-    fn counts(&self, what: &str, wanted: u64) {
-        let what = format!("counters/{what}");
-        wait_for(&what, || (self.firewall(&what) >= wanted).then_some(()));
-        assert_eq!(self.firewall(&what), wanted, "{what}");
-    }
-
-    /// The runtimes that are ready: numbers of places, ids and processes.
-    fn runtimes(&self) -> Vec<(u64, u64, u32)> {
-        let rows = wait_for("runtimes", || {
-            let ran = run(["get", "runtimes", &self.socket(), "--output", "json"]);
-            (ran.code == 0).then(|| ran.json())
-        });
-        let rows = rows.as_array().expect("a list").clone();
-        let ready = rows.iter().filter(|row| row["state"] == "ready");
-        let of = |row: &Value, key: &str| row[key].as_u64().unwrap_or(0);
-        ready
-            .map(|row| {
-                (
-                    of(row, "place"),
-                    of(row, "runtime"),
-                    of(row, "process") as u32,
-                )
-            })
-            .collect()
-    }
-
-    fn do_it(&self, args: &[&str]) {
-        let ran = run([args, &["-i", &self.socket()]].concat());
-        assert_eq!(ran.code, 0, "{args:?}: {}", ran.err);
-    }
-}
-
-impl Drop for Instance {
-    fn drop(&mut self) {
-        let _ = self.child.kill();
-        let _ = self.child.wait();
-    }
-}
+use support::{Folder, example, number, run, sum};
 
 /// Open flows go on under rules that refuse them; with `on-reload: drop` each is cut, once. So many
 /// engines took it.
@@ -207,13 +63,6 @@ fn takes_rules_of(instance: &Instance, engines: u64, chain: fn(&str, &str) -> St
     instance.counts("cut", FLOWS);
     assert_eq!(instance.flows(), Some(FLOWS));
     assert!(instance.dropped() > 0);
-}
-
-/// What left the chain since; nothing where all is dropped.
-fn passed(instance: &Instance) -> u64 {
-    let stats = wait_for("counts", || instance.stats());
-    let nfs = "/chains/edge/nfs";
-    number(&stats, &format!("{nfs}/counter/packets"))
 }
 
 #[test]
@@ -284,11 +133,10 @@ fn runtimes_in_processes_take_a_changed_file() {
             .any(|(at, now, _)| at == place && now != id)
             .then_some(())
     });
-    assert_eq!(
-        instance.flows(),
-        Some(FLOWS),
-        "its flows are at their replicas"
-    );
+    // A flow that goes over is with neither for a moment.
+    wait_for("its flows, at their replicas", || {
+        (instance.flows()? == FLOWS).then_some(())
+    });
     assert_eq!(passed(&instance), was, "a flow was let through");
     later_runtimes_too(&instance);
 }
@@ -694,4 +542,95 @@ fn downloads_go_on_while_rules_change() {
         "{summary:#}"
     );
     assert!(sum(&summary, "/chains/edge/drops") < 20, "{summary:#}");
+}
+
+/// A file with two chains: the second one's firewall is the one that changes.
+#[test]
+fn the_function_of_another_chain_is_left_alone() {
+    let text = |rules: &str| {
+        let firewall = "chain: web\nmatch: [{protocol: udp}]\nnfs:\n  - firewall: {rules: [accept udp]}\n---\n";
+        let chains = firewall.replace("---\n", "");
+        let edge = chain(rules, "on-reload: drop");
+        let indented = |text: &str| {
+            let lines = text.lines().enumerate();
+            let lines = lines
+                .map(|(at, line)| format!("{}{line}\n", if at == 0 { "  - " } else { "    " }));
+            lines.collect::<String>()
+        };
+        format!("chains:\n{}{}", indented(&chains), indented(&edge))
+    };
+    let instance = Instance::run(&text("accept tcp"), &[]);
+    instance.put(text("drop tcp"));
+    let taken = instance.reload();
+    assert_eq!(
+        taken["changes"].as_array().map(Vec::len),
+        Some(1),
+        "{taken:#}"
+    );
+    assert_eq!(taken["changes"][0]["chain"], "edge");
+    instance.counts("cut", FLOWS);
+}
+
+/// Settings of the command line win over those of the changed file, too.
+#[test]
+fn what_the_command_line_sets_stays_set() {
+    let more = ["--set", "firewall.on-reload=drop"];
+    let instance = Instance::run(&chain("accept tcp", ""), &more);
+    instance.put(chain("drop tcp", "on-reload: keep"));
+    instance.reload();
+    instance.counts("cut", FLOWS);
+}
+
+/// The compiler has put one classifier before the point where packets part, in the place of two.
+#[test]
+fn a_function_that_was_hoisted_changes_as_well() {
+    let text = |protocol: &str| {
+        let classes = format!("classifier: {{classes: [{{protocol: {protocol}}}]}}");
+        format!(
+            "chain: edge\nflows: {{track: always}}\nnfs:\n  - classifier: {{classes: [{{to-port: 1-2000}}]}}\n    \
+             as: p\n    links: {{class-1: b}}\n  - {classes}\n    as: a\n    links: {{class-1: y}}\n  - counter:\n    \
+             as: x\n    links: {{pass: out}}\n  - {classes}\n    as: b\n    links: {{class-1: y}}\n  - counter:\n    \
+             as: z\n    links: {{pass: out}}\n  - counter:\n    as: y\n"
+        )
+    };
+    let instance = Instance::run(&text("tcp"), &["--passes", "consolidate,hoist"]);
+    let count = |names: [&str; 2]| {
+        let stats = wait_for("counts", || instance.stats());
+        let of = |name| number(&stats, &format!("/chains/edge/nfs/{name}/packets"));
+        names.map(of).iter().sum::<u64>()
+    };
+    let path = instance.folder.path("chain.yaml");
+    let planned = run(["plan", &path, "--passes", "consolidate,hoist"]);
+    assert!(planned.out.contains("a@p"), "{}", planned.out);
+    assert_eq!(count(["x", "z"]), 0, "all are TCP");
+    instance.put(text("udp"));
+    instance.reload();
+    // Counts are those of some moment ago.
+    let goes_on = |most: u64| {
+        wait_for("packets that are not UDP", || {
+            (count(["x", "z"]) > most).then_some(())
+        });
+    };
+    goes_on(10_000);
+    let (before, so_far) = (count(["y", "y"]), count(["x", "z"]));
+    goes_on(so_far + 10_000);
+    assert_eq!(count(["y", "y"]), before, "none goes the way of UDP");
+}
+
+/// Two functions with equal settings run as one; they can't part while packets flow.
+#[test]
+fn settings_that_make_another_plan_take_a_restart() {
+    let text = |second: u32| {
+        format!(
+            "chain: edge\nflows: {{track: always}}\nnfs:\n  - ip-check\n  - classifier: {{classes: [{{to-port: 1}}]}}\n    as: one\n  - classifier: {{classes: [{{to-port: {second}}}]}}\n    as: two\n"
+        )
+    };
+    let instance = Instance::run(&text(1), &["--passes", "consolidate"]);
+    instance.put(text(2));
+    let (code, answer) = instance.asked("reload", &[]);
+    assert_eq!(code, 3, "{answer:#}");
+    assert!(
+        answer["refused"].to_string().contains("another plan"),
+        "{answer:#}"
+    );
 }

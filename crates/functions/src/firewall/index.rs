@@ -10,7 +10,7 @@ use std::collections::BinaryHeap;
 use std::net::IpAddr;
 
 use super::facts::Facts;
-use super::table::Compiled;
+use super::table::{AXES, Compiled, Taken};
 
 /// Rules in a part that are tried one by one.
 const FEW: usize = 8;
@@ -20,13 +20,9 @@ const DEEPEST: u32 = 40;
 const COPIES: usize = 16;
 /// Most places that are looked at for a cut.
 const PLACES: usize = 1_024;
-/// Source, destination, source port, destination port, protocol.
-pub(super) const AXES: usize = 5;
 
 /// A part of the space: the first and the last value on each axis.
 type Part = [(u128, u128); AXES];
-/// The values that a rule takes, on each axis.
-pub(super) type Taken = [Vec<(u128, u128)>; AXES];
 
 /// All values of each axis.
 const WHOLE: Part = [

@@ -6,9 +6,13 @@ use weir_nf::SettingsError;
 use weir_nf::packet::{ByteSet, Prefixes, Side, protocol::ip};
 
 use super::facts::{Facts, state};
-use super::index::Taken;
 use super::rule::{Action, PROTOCOLS, Rule};
 use crate::words::Words;
+
+/// Source, destination, source port, destination port, protocol: what many rules are searched by.
+pub(super) const AXES: usize = 5;
+/// The values that a rule takes, on each axis.
+pub(super) type Taken = [Vec<(u128, u128)>; AXES];
 
 #[derive(Clone, Debug, Default)]
 struct Ranges {
@@ -193,7 +197,7 @@ impl Compiled {
         !self.asks_ip && self.asks_link
     }
 
-    /// The values that it takes of an IP packet, on each axis of an [`super::index::Index`].
+    /// The values that it takes of an IP packet, on each axis.
     pub(super) fn taken(&self) -> Taken {
         let networks = |of: &Networks| match of.any || of.not {
             true => vec![(0, u128::MAX)],

@@ -86,16 +86,7 @@ pub(crate) fn load(path: &Path, seed: u64, kinds: &[Kind]) -> Result<Composed, F
     if !faults.is_empty() {
         return Err(wrong(&faults));
     }
-    let (file, read) = match kept {
-        Some(kept) => (
-            chains::load_snapshot(&kept, &chain, &run.set, seed, kinds)?,
-            kept,
-        ),
-        None => {
-            let from = (chain.as_path(), chains::From::Anything);
-            chains::read_chains(from, &run.templates, &run.set, seed, kinds)?
-        }
-    };
+    let (file, read) = chains_of((&chain, kept), &run, seed, kinds)?;
     let texts = Snapshot {
         composition: Some(written),
         ..read
@@ -124,6 +115,25 @@ pub(crate) fn load(path: &Path, seed: u64, kinds: &[Kind]) -> Result<Composed, F
             texts,
         }),
         false => Err(wrong(&faults)),
+    }
+}
+
+/// The chains of the composition's run: those that run where they are kept.
+fn chains_of(
+    (path, kept): (&Path, Option<Snapshot>),
+    run: &Run,
+    seed: u64,
+    kinds: &[Kind],
+) -> Result<(ChainFile, Snapshot), Failure> {
+    match kept {
+        Some(kept) => {
+            let file = chains::load_snapshot(&kept, path, &run.set, seed, kinds)?;
+            Ok((file, kept))
+        }
+        None => {
+            let from = (path, chains::From::Anything);
+            chains::read_chains(from, &run.templates, &run.set, seed, kinds)
+        }
     }
 }
 
