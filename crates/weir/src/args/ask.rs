@@ -245,8 +245,8 @@ pub(crate) struct Scale {
 #[command(after_help = "\
 Nothing changes: the instance reads the files, builds the functions and compares them with those that run.
 
-Exit codes: 0 `weir reload` would do it, or nothing has changed; 3 the file is wrong, or has a change
-that takes a restart.
+Exit codes: 0 `weir reload` would do it, or nothing has changed; 1 the instance can't be asked, or takes
+no other file the way it runs; 3 the file is wrong, or has a change that takes a restart.
 
 Examples:
   weir diff
@@ -254,8 +254,13 @@ Examples:
 pub(crate) struct Diff {
     /// Chain file; the instance's own without it
     pub(crate) file: Option<std::path::PathBuf>,
-    #[command(flatten)]
-    pub(crate) of: Reload,
+    /// The instance: its name, or the path of its control socket; the one that
+    /// runs without it
+    #[arg(long, short, value_name = "NAME")]
+    pub(crate) instance: Option<String>,
+    /// How the answer is printed
+    #[arg(long, value_enum, default_value_t)]
+    pub(crate) output: Format,
 }
 
 #[derive(Debug, ClapArgs)]
@@ -265,15 +270,18 @@ packets flow on by the old ones. Then each engine takes those that have changed,
 A file that is wrong, or has a change that takes a restart, leaves all as it was. SIGHUP does the same
 (docs/reload.md).
 
-Exit codes: 0 it runs by the file, 3 the file is wrong, or has a change that takes a restart.
+Exit codes: 0 it runs by the file; 1 the instance can't be asked, or takes no other file the way it
+runs; 3 the file is wrong, or has a change that takes a restart.
 
 Examples:
   weir reload
-  weir reload --instance edge --output json")]
+  weir reload edge --output json")]
 pub(crate) struct Reload {
     /// The instance: its name, or the path of its control socket; the one that
     /// runs without it
-    #[arg(long, short, value_name = "NAME")]
+    pub(crate) name: Option<String>,
+    /// The same
+    #[arg(long, short, value_name = "NAME", conflicts_with = "name")]
     pub(crate) instance: Option<String>,
     /// How the answer is printed
     #[arg(long, value_enum, default_value_t)]

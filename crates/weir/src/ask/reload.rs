@@ -29,17 +29,18 @@ pub(crate) fn diff(args: &Diff) -> Outcome {
         dry_run: true,
         file,
     };
-    let answer = ask(&args.of, request)?;
-    tell(&answer, &args.of, true)
+    let answer = ask(args.instance.as_deref(), request)?;
+    tell(&answer, args.output, true)
 }
 
 pub(crate) fn reload(args: &Reload) -> Outcome {
-    let answer = ask(args, v1::ReloadRequest::default())?;
-    tell(&answer, args, false)
+    let instance = args.name.as_deref().or(args.instance.as_deref());
+    let answer = ask(instance, v1::ReloadRequest::default())?;
+    tell(&answer, args.output, false)
 }
 
-fn ask(args: &Reload, request: v1::ReloadRequest) -> Result<v1::ReloadResponse, Failure> {
-    super::ask(args.instance.as_deref(), async |mut client| {
+fn ask(instance: Option<&str>, request: v1::ReloadRequest) -> Result<v1::ReloadResponse, Failure> {
+    super::ask(instance, async |mut client| {
         let answer = client.reload(request).await;
         answer
             .map(tonic::Response::into_inner)
@@ -48,9 +49,9 @@ fn ask(args: &Reload, request: v1::ReloadRequest) -> Result<v1::ReloadResponse, 
 }
 
 /// Prints the answer; an instance that refused is a failure.
-fn tell(answer: &v1::ReloadResponse, args: &Reload, dry_run: bool) -> Outcome {
+fn tell(answer: &v1::ReloadResponse, output: Format, dry_run: bool) -> Outcome {
     let why = why_not(answer);
-    if args.output == Format::Json {
+    if output == Format::Json {
         output::json(&as_json(answer, dry_run))?;
         return Ok(match why {
             Some(_) => Exit::Chain,
