@@ -14,7 +14,7 @@ use std::net::{TcpListener, TcpStream, UdpSocket};
 use std::process::{Child, Stdio};
 use std::time::{Duration, Instant};
 
-use network::{Cable, Network, SERVER, must};
+use network::{Cable, Network, SERVER, must, process};
 use support::{Folder, conserved, number};
 
 /// What only a chain that works denies: datagrams to port 9.
@@ -443,16 +443,46 @@ fn the_time_of_a_run_is_over_though_no_engine_can_be_started() {
     let network = Network::new(&Cable::default());
     let folder = Folder::new();
     let chain = chain(&folder, "open");
+    let gone = folder.path("gone");
+    std::fs::create_dir(&gone).unwrap();
+    let events = format!("{gone}/events.json");
     let ports = ["--in", "af-packet:inside", "--out", "af-packet:outside"];
-    let args = [&ports[..], &["--for", "3"]].concat();
+    let args = [&ports[..], &["--for", "3", "--events", &events]].concat();
     let weir = network.weir(&chain, &args);
     // It works once packets pass; one that never worked is not started again.
     network.ping(1);
-    std::fs::write(&chain, "no chain").unwrap();
+    std::fs::remove_dir_all(&gone).unwrap();
     must("kill", &["-9", &engine(weir.id())]);
     let ran = weir.wait();
     assert_eq!(ran.code, 1, "{}", ran.err);
     assert!(ran.err.contains("the engine was down"), "{}", ran.err);
+}
+
+/// A chain file that was edited and not reloaded is not in force for the next engine.
+#[test]
+fn an_engine_comes_back_by_the_file_that_runs() {
+    if !network::possible() {
+        return;
+    }
+    let network = Network::new(&Cable::default());
+    let folder = Folder::new();
+    let chain = chain(&folder, "open");
+    let ports = ["--in", "af-packet:inside", "--out", "af-packet:outside"];
+    let weir = network.weir(&chain, &ports);
+    network.ping(1);
+    let first = engine(weir.id());
+    std::fs::write(&chain, "no chain").unwrap();
+    must("kill", &["-9", &first]);
+    let next = process::wait_for("the next engine", || {
+        let all = process::children(weir.id()).into_iter();
+        let mut others = all.map(|id| id.to_string()).filter(|id| *id != first);
+        others.next()
+    });
+    network.ping(3);
+    assert_eq!(engine(weir.id()), next, "it lives");
+    let ran = weir.end("-TERM");
+    assert_eq!(ran.code, 0, "{}", ran.err);
+    assert_eq!(number(&ran.json(), "/failures/engines"), 1, "{}", ran.err);
 }
 
 #[test]
