@@ -10,6 +10,7 @@ use std::io::{self, Read as _, Seek as _, Write as _};
 use std::os::fd::AsRawFd as _;
 use std::process::Command;
 use std::sync::{Mutex, OnceLock, PoisonError};
+use std::time::Duration;
 
 use rustix::fs::MemfdFlags;
 use serde::{Deserialize, Serialize};
@@ -18,6 +19,10 @@ use crate::snapshot::Snapshot;
 
 /// The variable by which processes of a run find its texts: a path.
 const VARIABLE: &str = "WEIR_TEXTS";
+
+/// How often texts that make no sense are read again, and after which pause.
+const ATTEMPTS: u32 = 10;
+const PAUSE: Duration = Duration::from_millis(10);
 
 static KEPT: OnceLock<Kept> = OnceLock::new();
 
@@ -37,7 +42,20 @@ struct Kept {
 }
 
 impl Kept {
+    /// Another process may be writing: it is read again then.
     fn read(&self) -> io::Result<Slots> {
+        let mut left = ATTEMPTS;
+        loop {
+            let read = self.read_once();
+            left -= 1;
+            if read.is_ok() || left == 0 {
+                return read;
+            }
+            std::thread::sleep(PAUSE);
+        }
+    }
+
+    fn read_once(&self) -> io::Result<Slots> {
         let mut file = self.file.lock().unwrap_or_else(PoisonError::into_inner);
         let mut bytes = Vec::new();
         file.rewind()?;

@@ -193,6 +193,54 @@ fn nothing_is_overwritten_and_names_are_checked() {
     assert!(text(&nowhere.stderr).contains("--weir"));
 }
 
+mod settings_that_change {
+    use weir_nf::prelude::*;
+
+    #[derive(Clone, Debug, Default, PartialEq, serde::Deserialize, schemars::JsonSchema)]
+    struct Settings {
+        ports: Vec<u16>,
+    }
+
+    struct Counted {
+        ports: Vec<u16>,
+    }
+
+    impl NetworkFunction for Counted {
+        type Settings = Settings;
+        type State = ();
+        type Stats = ();
+        type FlowState = ();
+
+        const DESCRIPTOR: Descriptor = Descriptor::new("counted", "counts flows to some ports");
+
+        fn new(settings: Settings, _: &mut SetUp<'_>) -> Result<Counted, SettingsError> {
+            let Settings { ports } = settings;
+            Ok(Counted { ports })
+        }
+
+        fn replaces(&self, before: &Self) -> Result<(), SettingsError> {
+            match self.ports == before.ports {
+                true => Ok(()),
+                false => Err(SettingsError::new("ports", "flows count by them")),
+            }
+        }
+    }
+
+    #[test]
+    fn the_guides_example_refuses_other_ports_alone() {
+        use weir_nf::host::{Processor as _, bind};
+
+        let of = |ports: &[u16]| {
+            let ports = ports.to_vec();
+            bind(Counted { ports })
+        };
+        let (one, same, other) = (of(&[80]), of(&[80]), of(&[443]));
+        assert!(same.replaces(&*one).is_ok());
+        let refused = other.replaces(&*one).unwrap_err();
+        assert_eq!(refused.path, "ports");
+    }
+}
+
 #[test]
 fn the_guide_shows_the_code_of_the_template() {
     // The code of modules is one level further in.

@@ -12,7 +12,6 @@ use crate::chains;
 use crate::driver::ChainPlan;
 use crate::exit::Failure;
 use crate::say::say;
-
 use crate::snapshot::Snapshot;
 
 use super::{plan, replacement, texts};
@@ -75,12 +74,8 @@ impl RunConfiguration {
     fn untrusted(&self, changes: &[Change]) -> Vec<String> {
         let mut refused = Vec::new();
         for change in changes {
-            let Some(plan) = self
-                .current
-                .plans
-                .get(change.chain)
-                .map(|chain| &chain.plan)
-            else {
+            let chain = self.current.plans.get(change.chain);
+            let Some(plan) = chain.map(|chain| &chain.plan) else {
                 continue;
             };
             let stages = plan.steps.iter().flat_map(|step| step.stages());

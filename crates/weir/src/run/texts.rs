@@ -7,6 +7,7 @@ use weir_nf::host::Kind;
 
 use crate::args::Run;
 use crate::exit::Failure;
+use crate::say::say;
 use crate::snapshot::Snapshot;
 use crate::{chains, kept};
 
@@ -14,9 +15,15 @@ fn failed(error: std::io::Error) -> Failure {
     Failure::outside(format!("can't have the run's texts: {error}"))
 }
 
-/// The texts that run, where they are kept.
-pub(super) fn current() -> Result<Option<Snapshot>, Failure> {
-    kept::current().map_err(failed)
+/// The texts that run, where they are kept. Where they can't be had, as after an upgrade to a version
+/// that keeps others, the files are read.
+pub(super) fn current() -> Option<Snapshot> {
+    kept::current().unwrap_or_else(|error| {
+        say(format_args!(
+            "warning: the files are read as they are now: the run's texts can't be had ({error})"
+        ));
+        None
+    })
 }
 
 /// Keeps texts for the processes that this one starts.
@@ -38,14 +45,13 @@ pub(super) fn take() -> Result<(), Failure> {
 
 /// The chains that run.
 pub(super) fn load(run: &Run, seed: u64, kinds: &[Kind]) -> Result<ChainFile, Failure> {
-    let texts = current()?;
-    of(texts, run, seed, kinds)
+    of(current(), run, seed, kinds)
 }
 
 /// The chains that are to run after a reload.
 pub(super) fn load_next(run: &Run, seed: u64, kinds: &[Kind]) -> Result<ChainFile, Failure> {
     let texts = kept::next().map_err(failed)?;
-    let texts = texts.map_or_else(current, |next| Ok(Some(next)))?;
+    let texts = texts.or_else(current);
     of(texts, run, seed, kinds)
 }
 
