@@ -228,7 +228,7 @@ mod settings_that_change {
 
     #[test]
     fn the_guides_example_refuses_other_ports_alone() {
-        use weir_nf::host::{Processor as _, bind};
+        use weir_nf::host::bind;
 
         let of = |ports: &[u16]| {
             let ports = ports.to_vec();
