@@ -21,6 +21,9 @@ pub trait Configuration: Send + core::fmt::Debug {
     /// What was read last runs from now on.
     fn taken(&mut self);
 
+    /// What was read last is not taken.
+    fn forget(&mut self);
+
     /// Tells an operator who asked by a signal, and gets no answer otherwise.
     fn tell(&self, text: &str);
 }

@@ -1,7 +1,6 @@
 //! From text to checked stages.
 
 use std::collections::BTreeMap;
-use std::hash::{Hash as _, Hasher as _};
 
 use weir_nf::host::{FlowOptions, Kind, Node as StageNode, Settings, SharedProcessor};
 use weir_nf::host::{Stage, Target};
@@ -178,9 +177,11 @@ struct Recorder<'a> {
 impl Sources for Recorder<'_> {
     fn text(&mut self, name: &str) -> Result<String, String> {
         let text = self.inner.text(name)?;
-        let mut hasher = std::hash::DefaultHasher::new();
-        text.hash(&mut hasher);
-        self.read.push((name.to_owned(), hasher.finish()));
+        // FNV-1a: the same wherever weir was built.
+        let digest = text.bytes().fold(0xcbf2_9ce4_8422_2325, |hash: u64, byte| {
+            (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3)
+        });
+        self.read.push((name.to_owned(), digest));
         self.texts.insert(name.to_owned(), text.clone());
         Ok(text)
     }

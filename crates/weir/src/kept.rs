@@ -10,7 +10,6 @@ use std::io::{self, Read as _, Seek as _, Write as _};
 use std::os::fd::AsRawFd as _;
 use std::process::Command;
 use std::sync::{Mutex, OnceLock, PoisonError};
-use std::time::Duration;
 
 use rustix::fs::MemfdFlags;
 use serde::{Deserialize, Serialize};
@@ -19,10 +18,6 @@ use crate::snapshot::Snapshot;
 
 /// The variable by which processes of a run find its texts: a path.
 const VARIABLE: &str = "WEIR_TEXTS";
-
-/// How often texts that make no sense are read again, and after which pause.
-const ATTEMPTS: u32 = 10;
-const PAUSE: Duration = Duration::from_millis(10);
 
 static KEPT: OnceLock<Kept> = OnceLock::new();
 
@@ -42,81 +37,92 @@ struct Kept {
 }
 
 impl Kept {
-    /// Another process may be writing: it is read again then.
     fn read(&self) -> io::Result<Slots> {
-        let mut left = ATTEMPTS;
-        loop {
-            let read = self.read_once();
-            left -= 1;
-            if read.is_ok() || left == 0 {
-                return read;
-            }
-            std::thread::sleep(PAUSE);
-        }
+        let mut file = self.file.lock().unwrap_or_else(PoisonError::into_inner);
+        file.lock_shared()?;
+        let read = slots_of(&mut file);
+        file.unlock()?;
+        read
     }
 
-    fn read_once(&self) -> io::Result<Slots> {
+    /// Changes what is kept, while no other process reads or writes it.
+    fn change(&self, what: impl FnOnce(&mut Slots)) -> io::Result<()> {
         let mut file = self.file.lock().unwrap_or_else(PoisonError::into_inner);
-        let mut bytes = Vec::new();
-        file.rewind()?;
-        file.read_to_end(&mut bytes)?;
-        serde_json::from_slice(&bytes).map_err(io::Error::other)
+        file.lock()?;
+        let changed = slots_of(&mut file).and_then(|mut slots| {
+            what(&mut slots);
+            write(&mut file, &slots)
+        });
+        file.unlock()?;
+        changed
     }
+}
 
-    fn write(&self, slots: &Slots) -> io::Result<()> {
-        let bytes = serde_json::to_vec(slots)?;
-        let mut file = self.file.lock().unwrap_or_else(PoisonError::into_inner);
-        file.set_len(0)?;
-        file.rewind()?;
-        file.write_all(&bytes)
-    }
+fn slots_of(file: &mut File) -> io::Result<Slots> {
+    let mut bytes = Vec::new();
+    file.rewind()?;
+    file.read_to_end(&mut bytes)?;
+    serde_json::from_slice(&bytes).map_err(io::Error::other)
+}
+
+fn write(file: &mut File, slots: &Slots) -> io::Result<()> {
+    let bytes = serde_json::to_vec(slots)?;
+    file.set_len(0)?;
+    file.rewind()?;
+    file.write_all(&bytes)
 }
 
 /// Keeps texts for the processes that this one starts.
 pub(crate) fn keep(current: Snapshot) -> io::Result<()> {
     let memory = rustix::fs::memfd_create("weir-texts", MemfdFlags::CLOEXEC);
-    let file = File::from(memory?);
+    let mut file = File::from(memory?);
     let path = format!("/proc/{}/fd/{}", std::process::id(), file.as_raw_fd());
-    let kept = KEPT.get_or_init(|| Kept {
-        file: Mutex::new(file),
-        path,
-    });
     let slots = Slots {
         current,
         next: None,
     };
-    kept.write(&slots)
+    write(&mut file, &slots)?;
+    KEPT.get_or_init(|| Kept {
+        file: Mutex::new(file),
+        path,
+    });
+    Ok(())
+}
+
+/// Has this process use the texts of the one that has started it, if it has any.
+///
+/// # Errors
+///
+/// There are, and they can't be opened: those of a program with capabilities of its file are root's.
+pub(crate) fn inherit() -> io::Result<()> {
+    let Ok(path) = std::env::var(VARIABLE) else {
+        return Ok(());
+    };
+    let file = OpenOptions::new().read(true).write(true).open(&path)?;
+    KEPT.get_or_init(|| Kept {
+        file: Mutex::new(file),
+        path,
+    });
+    Ok(())
 }
 
 /// Has a process find them.
 pub(crate) fn pass_on(command: &mut Command) {
-    if let Some(kept) = kept() {
-        command.env(VARIABLE, &kept.path);
-    }
-}
-
-/// Those of this process, or of the one that has started it.
-fn kept() -> Option<&'static Kept> {
-    if let Some(kept) = KEPT.get() {
-        return Some(kept);
-    }
-    let path = std::env::var(VARIABLE).ok()?;
-    let file = OpenOptions::new().read(true).write(true).open(&path).ok()?;
-    Some(KEPT.get_or_init(|| Kept {
-        file: Mutex::new(file),
-        path,
-    }))
+    match KEPT.get() {
+        Some(kept) => command.env(VARIABLE, &kept.path),
+        None => command.env_remove(VARIABLE),
+    };
 }
 
 /// The texts that run, where they are kept.
 pub(crate) fn current() -> io::Result<Option<Snapshot>> {
-    let slots = kept().map(Kept::read).transpose()?;
+    let slots = KEPT.get().map(Kept::read).transpose()?;
     Ok(slots.map(|slots| slots.current))
 }
 
 /// The texts that were read for a reload.
 pub(crate) fn next() -> io::Result<Option<Snapshot>> {
-    let slots = kept().map(Kept::read).transpose()?;
+    let slots = KEPT.get().map(Kept::read).transpose()?;
     Ok(slots.and_then(|slots| slots.next))
 }
 
@@ -139,9 +145,11 @@ pub(crate) fn take() -> io::Result<()> {
     })
 }
 
+/// Those that were offered are not taken.
+pub(crate) fn forget() -> io::Result<()> {
+    change(|slots| slots.next = None)
+}
+
 fn change(what: impl FnOnce(&mut Slots)) -> io::Result<()> {
-    let Some(kept) = kept() else { return Ok(()) };
-    let mut slots = kept.read()?;
-    what(&mut slots);
-    kept.write(&slots)
+    KEPT.get().map_or(Ok(()), |kept| kept.change(what))
 }

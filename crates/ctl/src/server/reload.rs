@@ -23,6 +23,10 @@ const READ: Duration = Duration::from_secs(50);
 /// Pause before a thread for which too many commands wait is told again.
 const AGAIN: Duration = Duration::from_millis(5);
 
+/// Where a thread has not answered in time.
+const LATE: &str = "warning: a thread is busy, stopped, or waits for a port: it takes the new functions \
+                    when it looks\n";
+
 /// Reads the files again, on a thread that may wait.
 async fn read(
     mut place: OwnedMutexGuard<Place>,
@@ -79,37 +83,48 @@ impl Asked {
         };
         answer.warnings.clone_from(&new.warnings);
         // Also where nothing has changed here: another host's files may have.
-        if !is_other {
-            answer.refused = self.prepare(new.replacement.digest()).await?;
-            if !answer.refused.is_empty() {
-                return Ok(self.refused(request.dry_run, answer));
-            }
+        let prepared = match is_other {
+            true => Ok(Vec::new()),
+            false => self.prepare(new.replacement.digest()).await,
+        };
+        let may_take = prepared.as_ref().is_ok_and(Vec::is_empty) && !request.dry_run;
+        if let Some(configuration) = place.as_mut().filter(|_| !may_take) {
+            configuration.forget();
+        }
+        answer.refused = prepared?;
+        if !answer.refused.is_empty() {
+            return Ok(self.refused(request.dry_run, answer));
         }
         answer.changes = self.told(&new.changes).await;
-        if request.dry_run {
-            return Ok(answer);
-        }
-        let began = Instant::now();
-        let engines = match new.changes.is_empty() {
-            true => Ok(0),
-            false => self.replace(&new.replacement).await,
-        };
-        // Whoever has been told takes it: it is what runs, also where one is late.
-        if let Some(configuration) = &mut *place {
-            configuration.taken();
-        }
-        if !new.changes.is_empty() {
-            self.reloads.count(|counts| counts.reloads += 1);
-        }
-        answer.engines = engines?;
-        answer.warnings.push_str(&self.missing().await);
-        answer.taken_ns = began.elapsed().as_nanos() as u64;
-        if let (Some(configuration), names) = (&*place, names_of(&answer))
-            && !names.is_empty()
-        {
-            configuration.tell(&format!("reloaded: {names}"));
+        if may_take {
+            self.take(&mut place, &new, &mut answer).await;
         }
         Ok(answer)
+    }
+
+    /// Has all engines take a configuration.
+    async fn take(
+        &self,
+        place: &mut Place,
+        new: &NewConfiguration,
+        answer: &mut v1::ReloadResponse,
+    ) {
+        let began = Instant::now();
+        if !new.changes.is_empty() {
+            let (engines, late) = self.replace(&new.replacement).await;
+            answer.engines = engines;
+            answer.warnings.push_str(late);
+            self.reloads.count(|counts| counts.reloads += 1);
+        }
+        answer.warnings.push_str(&self.missing().await);
+        answer.taken_ns = began.elapsed().as_nanos() as u64;
+        // Whoever has been told takes it: it is what runs, also where one is late.
+        if let Some(configuration) = place {
+            configuration.taken();
+            if !new.changes.is_empty() {
+                configuration.tell(&format!("reloaded: {}", names_of(answer)));
+            }
+        }
     }
 
     fn refused(&self, dry_run: bool, answer: v1::ReloadResponse) -> v1::ReloadResponse {
@@ -173,25 +188,22 @@ impl Asked {
         Ok(wrong)
     }
 
-    /// Has all engines take functions: how many had one of them.
-    async fn replace(&self, new: &Arc<Replacement>) -> Result<u32, Status> {
+    /// Has all engines take functions: how many had one of them, and a warning where a thread is late.
+    async fn replace(&self, new: &Arc<Replacement>) -> (u32, &'static str) {
         let command = |reply| Command::Replace(Arc::clone(new), reply);
         let Told {
             answers,
             full,
             is_late,
         } = self.tell_all(MOST, command).await;
-        let is_late = is_late || !full.is_empty();
+        let late = match is_late || !full.is_empty() {
+            true => LATE,
+            false => "",
+        };
         for sender in full {
             tokio::spawn(insist(sender, Arc::clone(new)));
         }
-        match is_late {
-            true => Err(Status::deadline_exceeded(
-                "a thread of this instance is busy, stopped, or waits for a port: it takes the new \
-                 functions when it looks",
-            )),
-            false => Ok(answers.into_iter().sum::<usize>() as u32),
-        }
+        (answers.into_iter().sum::<usize>() as u32, late)
     }
 
     /// Sends a command to all threads and waits for their replies. The thread of the ports, which
@@ -242,7 +254,8 @@ impl Asked {
             Ok(answer) if answer.changes.is_empty() => {
                 "SIGHUP: the chain file says what runs already".to_owned()
             }
-            Ok(_) => return,
+            Ok(answer) if answer.warnings.is_empty() => return,
+            Ok(answer) => answer.warnings.trim_end().to_owned(),
         };
         self.reloads.tell(&text).await;
     }

@@ -10,7 +10,7 @@ weir_telemetry::counters! {
     /// Changes of the configuration that were asked for.
     #[derive(Clone, Debug, Default)]
     pub(super) struct ReloadCounts {
-        /// Changes of the configuration that all engines have taken.
+        /// Changes of the configuration that were taken.
         pub(super) reloads: Counter<Times>,
         /// Those that were refused: a file was wrong, or a restart is needed.
         pub(super) reloads_refused: Counter<Times>,

@@ -13,6 +13,9 @@ pub(crate) mod state {
     pub(crate) const ESTABLISHED: u8 = 2;
     pub(crate) const RELATED: u8 = 4;
     pub(crate) const INVALID: u8 = 8;
+    /// Of an open connection under changed rules: what accepts new ones accepts it, and what refuses
+    /// these alone does not touch it.
+    pub(crate) const OPEN: u8 = NEW | ESTABLISHED;
     /// States that a rule means if it names none: `invalid` must be asked for.
     pub(crate) const ANY: u8 = NEW | ESTABLISHED | RELATED;
 }

@@ -206,7 +206,7 @@ impl Firewall {
         let known = known.is_some();
         let mut facts = packet_facts(packet);
         facts.state = if known {
-            state::ESTABLISHED
+            state::OPEN
         } else if headers.flags.contains(HeaderFlags::ICMP_ERROR) {
             state::RELATED
         } else if self.settings.midstream == Midstream::Drop && begins_in_the_middle(packet, flow) {

@@ -266,6 +266,12 @@ impl Compiled {
         if self.states & facts.state == 0 || self.side.is_some_and(|side| side != facts.side) {
             return false;
         }
+        if facts.state == state::OPEN
+            && self.action != Action::Accept
+            && self.states & state::ESTABLISHED == 0
+        {
+            return false;
+        }
         match facts.ip {
             // A rule about nothing in particular is a rule about IP.
             None if self.asks_ip || !self.asks_link => return false,

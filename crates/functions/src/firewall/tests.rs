@@ -343,6 +343,21 @@ fn an_open_connection_that_changed_rules_refuse_goes_on_unless_they_say_otherwis
         // New ones are judged by the rules that there are.
         assert!(OneFlow::new(&after).apply(&after, &there).is_none());
     }
+    // A rule for new connections accepts those that it has let in, and refuses new ones alone.
+    let new_only = ["accept tcp to any port 22 state new"];
+    let accepts = bind(make_with(Action::Drop, &new_only, OnReload::Drop));
+    let refuses = bind(make_with(
+        Action::Accept,
+        &["drop tcp state new"],
+        OnReload::Drop,
+    ));
+    let mut flow = OneFlow::new(&before);
+    assert!(flow.apply(&before, &there).is_some());
+    for after in [&accepts, &refuses, &accepts] {
+        assert!(flow.apply(after, &back).is_some());
+        assert!(flow.apply(after, &there).is_some());
+    }
+    assert!(OneFlow::new(&refuses).apply(&refuses, &there).is_none());
     // What was refused stays so, and is let in where changed rules do.
     let closed = bind(make_with(Action::Drop, &[], OnReload::Keep));
     let mut refused = OneFlow::new(&closed);

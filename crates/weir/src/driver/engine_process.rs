@@ -55,6 +55,15 @@ impl EngineProcess {
         }
     }
 
+    /// The number that stands for the chains that are meant.
+    pub(crate) fn chains(&self) -> u64 {
+        match self {
+            EngineProcess::Stage(stage) => stage.chains(),
+            EngineProcess::Runtime(runtime) => runtime.chains(),
+            EngineProcess::Remote(remote) => remote.chains(),
+        }
+    }
+
     /// Tells the main process why the engine can't be run.
     pub fn give_up(self, why: &str) {
         match self {

@@ -30,8 +30,10 @@ pub(crate) fn run(args: &Args, kinds: &[Kind]) -> Outcome {
     }
     let key = key(&args.key)?;
     // A file that can't be run is refused here, not at each start.
-    let run = texts::current();
-    let file = match run.filter(|_| args.parent.is_some()) {
+    if args.parent.is_some() {
+        texts::inherit();
+    }
+    let file = match texts::current() {
         Some(texts) => chains::load_snapshot(&texts, &args.chain, &args.set, 0, kinds)?,
         None => chains::load(&args.chain, &args.templates, &args.set, 0, kinds)?,
     };

@@ -81,8 +81,13 @@ pub(crate) fn run(args: &EngineArgs, kinds: &[Kind]) -> Outcome {
         return Err(usage());
     };
     let process = EngineProcess::begin(socket).map_err(Failure::outside)?;
+    texts::inherit();
     let seed = process.seed();
-    let loaded = texts::load(&run, seed, kinds).and_then(|file| compiled(&run, file));
+    let loaded = fitting(
+        texts::candidates(&run, seed, kinds, false),
+        &run,
+        process.chains(),
+    );
     let (file, plans) = match loaded {
         Ok(loaded) => loaded,
         Err(failure) => {
@@ -114,15 +119,32 @@ fn compiled(run: &Run, file: ChainFile) -> Result<(ChainFile, Vec<ChainPlan>), F
     Ok((file, plans))
 }
 
+/// Those chains for which a number stands; where it stands for none, the first.
+fn fitting(
+    candidates: Vec<Result<ChainFile, Failure>>,
+    run: &Run,
+    wanted: u64,
+) -> Result<(ChainFile, Vec<ChainPlan>), Failure> {
+    let mut first = None;
+    for loaded in candidates {
+        let loaded = loaded.and_then(|file| compiled(run, file));
+        match loaded {
+            Ok((file, plans)) if digest_of_chains(&plans) == wanted => return Ok((file, plans)),
+            loaded => first = first.or(Some(loaded)),
+        }
+    }
+    first.unwrap_or_else(|| Err(Failure::outside("there are no chains")))
+}
+
 /// The way to the configuration of a process that runs `current`.
 fn reread(run: Run, seed: u64, kinds: &[Kind], mut current: ChainFile) -> Reread {
     let kinds = kinds.to_vec();
     let mut next = None;
-    Reread::new(Box::new(move |Taken(taken)| {
+    Reread::new(Box::new(move |Taken(taken), wanted| {
         if let Some(file) = next.take().filter(|_| taken) {
             current = file;
         }
-        let loaded = texts::load_next(&run, seed, &kinds).and_then(|file| compiled(&run, file));
+        let loaded = fitting(texts::candidates(&run, seed, &kinds, true), &run, wanted);
         let (file, plans) = loaded.map_err(|failure| failure.message)?;
         let changes = weir_graph::changes(&current, &file).map_err(|why| why.join("; "))?;
         next = Some(file);

@@ -80,12 +80,15 @@ fn run_with(
     weir_exec::check_cores(&args.cores).map_err(Failure::usage)?;
     let seed = args.seed.unwrap_or_else(seed::random);
     let file = match args.guarded {
-        true => texts::load(args, seed, kinds)?,
+        true => {
+            texts::inherit();
+            texts::load(args, seed, kinds)?
+        }
         false => {
             let path = (args.chain.as_path(), chains::From::Anything);
             let (file, read) = chains::read_chains(path, &args.templates, &args.set, seed, kinds)?;
             chains::tell_warnings(&file);
-            texts::keep(read)?;
+            texts::keep(read);
             file
         }
     };

@@ -138,8 +138,8 @@ impl Configuration for RunConfiguration {
         let warnings = weir_graph::render(&loaded.file.warnings);
         let new = replacement::of(&changes, &loaded.plans);
         if file.is_none() {
-            let failed = |failure: Failure| NotRead::Wrong(failure.message);
-            texts::offer(read).map_err(failed)?;
+            texts::offer(read)
+                .map_err(|error| NotRead::Wrong(format!("error: can't keep the texts: {error}")))?;
         }
         self.next = Some(loaded);
         Ok(Arc::new(NewConfiguration {
@@ -154,12 +154,16 @@ impl Configuration for RunConfiguration {
             return;
         };
         self.current = next;
-        if let Err(failure) = texts::take() {
+        if let Err(error) = texts::take() {
             say(format_args!(
-                "warning: what starts from now on has the file as it was: {}",
-                failure.why()
+                "warning: what starts from now on has the file as it was: {error}"
             ));
         }
+    }
+
+    fn forget(&mut self) {
+        self.next = None;
+        texts::forget();
     }
 
     fn tell(&self, text: &str) {

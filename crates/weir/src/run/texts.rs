@@ -11,54 +11,86 @@ use crate::say::say;
 use crate::snapshot::Snapshot;
 use crate::{chains, kept};
 
-fn failed(error: std::io::Error) -> Failure {
-    Failure::outside(format!("can't have the run's texts: {error}"))
+/// Has this process use the texts of the run that has started it.
+pub(super) fn inherit() {
+    kept::inherit().unwrap_or_else(warn);
+}
+
+fn warn(error: std::io::Error) {
+    say(format_args!(
+        "warning: the files are read as they are now: the run's texts can't be had ({error})"
+    ));
 }
 
 /// The texts that run, where they are kept. Where they can't be had, as after an upgrade to a version
 /// that keeps others, the files are read.
 pub(super) fn current() -> Option<Snapshot> {
     kept::current().unwrap_or_else(|error| {
-        say(format_args!(
-            "warning: the files are read as they are now: the run's texts can't be had ({error})"
-        ));
+        warn(error);
         None
     })
 }
 
 /// Keeps texts for the processes that this one starts.
-pub(super) fn keep(texts: Snapshot) -> Result<(), Failure> {
-    kept::keep(texts).map_err(failed)
+pub(super) fn keep(texts: Snapshot) {
+    if let Err(error) = kept::keep(texts) {
+        say(format_args!(
+            "warning: what starts again reads the files as they are then: the run's texts can't be \
+             kept ({error})"
+        ));
+    }
 }
 
 /// Offers texts to the run's processes, which read them when they are asked to.
 #[cfg(feature = "control")]
-pub(super) fn offer(texts: Snapshot) -> Result<(), Failure> {
-    kept::offer(texts).map_err(failed)
+pub(super) fn offer(texts: Snapshot) -> std::io::Result<()> {
+    kept::offer(texts)
 }
 
 /// Those that were offered run now.
 #[cfg(feature = "control")]
-pub(super) fn take() -> Result<(), Failure> {
-    kept::take().map_err(failed)
+pub(super) fn take() -> std::io::Result<()> {
+    kept::take()
+}
+
+/// Those that were offered are not taken.
+#[cfg(feature = "control")]
+pub(super) fn forget() {
+    // What is left is offered to nobody, and the next offer takes its place.
+    let _ = kept::forget();
 }
 
 /// The chains that run.
 pub(super) fn load(run: &Run, seed: u64, kinds: &[Kind]) -> Result<ChainFile, Failure> {
-    of(current(), run, seed, kinds)
-}
-
-/// The chains that are to run after a reload.
-pub(super) fn load_next(run: &Run, seed: u64, kinds: &[Kind]) -> Result<ChainFile, Failure> {
-    let texts = kept::next().map_err(failed)?;
-    let texts = texts.or_else(current);
-    of(texts, run, seed, kinds)
-}
-
-fn of(texts: Option<Snapshot>, run: &Run, seed: u64, kinds: &[Kind]) -> Result<ChainFile, Failure> {
-    let path: &Path = &run.chain;
-    match texts {
-        Some(texts) => chains::load_snapshot(&texts, path, &run.set, seed, kinds),
-        None => chains::load(path, &run.templates, &run.set, seed, kinds),
+    match current() {
+        Some(texts) => of(&texts, run, seed, kinds),
+        None => chains::load(&run.chain, &run.templates, &run.set, seed, kinds),
     }
+}
+
+/// The chains that may be meant, one after another: those that run, those that were read for a reload
+/// (first where `next` comes first), and where none are kept, those of the files.
+pub(super) fn candidates(
+    run: &Run,
+    seed: u64,
+    kinds: &[Kind],
+    next_first: bool,
+) -> Vec<Result<ChainFile, Failure>> {
+    let next = kept::next().unwrap_or(None);
+    let mut texts: Vec<Snapshot> = current().into_iter().chain(next).collect();
+    if next_first {
+        texts.reverse();
+    }
+    if !texts.is_empty() {
+        let all = texts.iter().map(|texts| of(texts, run, seed, kinds));
+        return all.collect();
+    }
+    let path = (run.chain.as_path(), chains::From::Files);
+    let read = chains::read_chains(path, &run.templates, &run.set, seed, kinds);
+    vec![read.map(|(file, _)| file)]
+}
+
+fn of(texts: &Snapshot, run: &Run, seed: u64, kinds: &[Kind]) -> Result<ChainFile, Failure> {
+    let path: &Path = &run.chain;
+    chains::load_snapshot(texts, path, &run.set, seed, kinds)
 }

@@ -64,7 +64,7 @@ pub struct RuntimeProcesses {
     pub command: ProcessCommand,
     /// Places of these runtimes, from 0; those that are added later have one, too.
     pub places: Vec<usize>,
-    /// Stands for the chains (`driver::process::digest`).
+    /// Stands for the chains (`driver::process::digest_of_chains`).
     pub digest: u64,
 }
 

@@ -30,6 +30,11 @@ impl RemoteProcess {
         Ok(RemoteProcess { start, channel })
     }
 
+    /// The number that stands for the chains that are meant.
+    pub(crate) fn chains(&self) -> u64 {
+        self.start.hello.chains
+    }
+
     /// The seed of the run.
     pub fn seed(&self) -> u64 {
         self.start.hello.seed

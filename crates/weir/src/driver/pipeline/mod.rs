@@ -112,9 +112,9 @@ pub struct Pipeline {
     /// Frames of a chain's end.
     ended: Vec<Frame>,
     senders: Vec<CommandSender>,
-    /// Counted in the first chain's report.
     /// Stands for the chains.
     digest: u64,
+    /// Counted in the first chain's report.
     internal: Internal,
 }
 

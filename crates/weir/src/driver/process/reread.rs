@@ -1,7 +1,7 @@
 //! The configuration of a process's engines, read again there (`weir reload`).
 //!
-//! A process loads its chains itself. So it is first asked whether its files say what the main
-//! process has read ([`Reread::prepare`]), and builds the functions beside the engines' thread; then
+//! A process loads its chains itself: from the texts that the run keeps, or on another host from its
+//! files. So it is first asked whether these say what the main process has read ([`Reread::prepare`]), and builds the functions beside the engines' thread; then
 //! it is told to take them ([`Reread::take`]).
 
 use std::fmt;
@@ -9,8 +9,9 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use weir_ctl::command::Replacement;
 
-/// Reads the files: the functions that have changed since the last time that they were taken.
-pub(crate) type ReadAgain = dyn FnMut(Taken) -> Result<Replacement, String> + Send;
+/// Reads the texts for which a number stands, or else those that there are: the functions that have
+/// changed since the last time that they were taken.
+pub(crate) type ReadAgain = dyn FnMut(Taken, u64) -> Result<Replacement, String> + Send;
 
 /// Whether what was read last has been taken since.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -51,7 +52,7 @@ impl Reread {
         let mut state = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let taken = Taken(std::mem::take(&mut state.taken));
         state.next = None;
-        let replacement = (state.read)(taken)?;
+        let replacement = (state.read)(taken, digest)?;
         if replacement.digest() != digest {
             return Err(
                 "its chain file, or a text that it names, is another one than the switch's"

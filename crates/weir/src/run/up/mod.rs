@@ -32,6 +32,7 @@ pub(crate) fn run(args: &Up, kinds: &[Kind]) -> Outcome {
     // The others inherit that.
     signals::hold_hangups()?;
     if let Some(parent) = args.switch {
+        texts::inherit();
         return switch::run(args, parent, kinds);
     }
     let path = &args.composition;
@@ -43,7 +44,7 @@ pub(crate) fn run(args: &Up, kinds: &[Kind]) -> Outcome {
     }
     let seed = args.seed.unwrap_or_else(seed::random);
     let composed = load(&args.composition, seed, kinds)?;
-    texts::keep(composed.texts.clone())?;
+    texts::keep(composed.texts.clone());
     let key = made_up_key()?;
     let hosts = Hosts::new(states(&composed));
     let happened = Events::default();

@@ -71,6 +71,11 @@ impl RuntimeProcess {
         })
     }
 
+    /// The number that stands for the chains that are meant.
+    pub(crate) fn chains(&self) -> u64 {
+        self.hello.chains
+    }
+
     /// The seed of the run.
     pub fn seed(&self) -> u64 {
         self.hello.seed
