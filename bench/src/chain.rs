@@ -1,6 +1,6 @@
 //! The chains that are measured, as a chain file would write them.
 
-use weir_graph::{Input, load, render};
+use weir_graph::{ChainFile, Input, load, render};
 use weir_nf::Sources;
 use weir_nf::host::Stage;
 
@@ -61,16 +61,21 @@ pub(crate) fn stage(nfs: &[&str], texts: &mut Texts<'_>) -> Result<Stage, String
         ""
     };
     let text = format!("chain: bench\n{flows}nfs:\n{entries}");
+    let file = file(&text, texts)?;
+    let chain = file.chains.into_iter().next();
+    Ok(chain.ok_or("no chain")?.stage)
+}
+
+/// The chain file of a text, loaded as `weir run` loads it.
+pub(crate) fn file(text: &str, texts: &mut dyn Sources) -> Result<ChainFile, String> {
     let input = Input {
         name: "bench.yaml",
-        text: &text,
+        text,
         kinds: weir_functions::kinds(),
         overrides: &[],
         seed: 1,
     };
-    let file = load(&input, texts).map_err(|diagnostics| render(&diagnostics))?;
-    let chain = file.chains.into_iter().next();
-    Ok(chain.ok_or("no chain")?.stage)
+    load(&input, texts).map_err(|diagnostics| render(&diagnostics))
 }
 
 #[cfg(test)]

@@ -5,11 +5,12 @@
 //! looked up. Time is the thread's.
 
 use serde_json::json;
-use weir_graph::{ChainFile, Input, changes, load, render};
+use weir_graph::{ChainFile, changes};
 use weir_nf::NoSources;
 use weir_nf::host::NewFunction;
 use weir_runtime::Runtime;
 
+use crate::chain;
 use crate::clock::timed;
 use crate::line::{self, Line, Traffic};
 use crate::log::Log;
@@ -25,7 +26,7 @@ const FEW_FLOWS: u32 = 50_000;
 
 /// A firewall with so many rules, none of which a packet of the generator meets; `last` is the port
 /// of the last one.
-fn chain(rules: usize, last: u16) -> Result<ChainFile, String> {
+fn firewall(rules: usize, last: u16) -> Result<ChainFile, String> {
     let mut text = "chain: bench\nnfs:\n  - firewall:\n      rules:\n".to_owned();
     let mut dice = 1u32;
     for number in 0..rules {
@@ -48,14 +49,7 @@ fn chain(rules: usize, last: u16) -> Result<ChainFile, String> {
             "        - drop tcp from {from} to {to} port {port}\n"
         ));
     }
-    let input = Input {
-        name: "bench.yaml",
-        text: &text,
-        kinds: weir_functions::kinds(),
-        overrides: &[],
-        seed: 1,
-    };
-    load(&input, &mut NoSources).map_err(|diagnostics| render(&diagnostics))
+    chain::file(&text, &mut NoSources)
 }
 
 /// The functions that differ.
@@ -118,7 +112,7 @@ pub(crate) fn table(quick: bool) -> Result<(), String> {
         "| rules | build ms | taken µs | ns/packet | while looked up | looked up, ns more |\n|--:|--:|--:|--:|--:|--:|"
     );
     for rules in RULES {
-        let (built, files) = timed(|| Ok::<_, String>([chain(rules, 1)?, chain(rules, 2)?]));
+        let (built, files) = timed(|| Ok::<_, String>([firewall(rules, 1)?, firewall(rules, 2)?]));
         let files = files?;
         let mut bench = Bench::new(&files[0], flows)?;
         let (mut steady, mut renewed, mut taken) = (Vec::new(), Vec::new(), Vec::new());
@@ -159,7 +153,7 @@ mod tests {
 
     #[test]
     fn one_rule_is_another_one() {
-        let new = between(&chain(100, 1).unwrap(), &chain(100, 2).unwrap()).unwrap();
+        let new = between(&firewall(100, 1).unwrap(), &firewall(100, 2).unwrap()).unwrap();
         assert_eq!(new.len(), 1);
     }
 }

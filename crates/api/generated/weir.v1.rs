@@ -323,10 +323,10 @@ pub struct ReloadRequest {
 /// One of `wrong`, `refused` and `changes` is there; none where nothing has changed.
 #[derive(Clone, PartialEq, ::prost::Message)]
 pub struct ReloadResponse {
-    /// What is wrong with the file, for people. Nothing has changed.
+    /// Errors of the file with their lines, for people. The configuration that runs is unchanged.
     #[prost(string, tag = "1")]
     pub wrong: ::prost::alloc::string::String,
-    /// What has changed in it and takes a restart, each in a sentence. Nothing has changed.
+    /// Changes that need a restart, a sentence each. The configuration that runs is unchanged.
     #[prost(string, repeated, tag = "2")]
     pub refused: ::prost::alloc::vec::Vec<::prost::alloc::string::String>,
     /// The functions whose settings, or texts that they name, have changed.

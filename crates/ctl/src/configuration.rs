@@ -18,10 +18,10 @@ pub trait Configuration: Send + core::fmt::Debug {
     /// They are wrong, or differ in what can't change.
     fn read(&mut self, file: Option<&Path>) -> Result<Arc<NewConfiguration>, NotRead>;
 
-    /// What was read last runs from now on.
+    /// The configuration that was read last has become the one that runs.
     fn taken(&mut self);
 
-    /// What was read last is not taken.
+    /// Drops the configuration that was read last: it is not to run.
     fn forget(&mut self);
 
     /// Tells an operator who asked by a signal, and gets no answer otherwise.

@@ -1,5 +1,5 @@
-//! What differs between two versions of a chain file, and whether it can change while packets
-//! flow (docs/reload.md).
+//! The differences between two versions of a chain file, and which of them need a restart
+//! (docs/reload.md).
 
 use weir_nf::host::{NewFunction, SharedProcessor};
 
@@ -124,10 +124,7 @@ fn chain(
             kind: new.kind.clone(),
             settings,
             texts,
-            new: NewFunction {
-                name: new.name.clone(),
-                processor: is.processor.clone(),
-            },
+            new: NewFunction::of(is),
         });
     }
     if before.stage.pools != after.stage.pools && refused.len() == known.1 {

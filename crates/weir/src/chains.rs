@@ -94,11 +94,7 @@ pub(crate) fn load_snapshot(
         overrides: set,
         seed,
     };
-    let mut templates = Templates::shipped();
-    for (name, text) in &snapshot.templates {
-        templates.add(name.clone(), text.clone());
-    }
-    weir_graph::load_with(&input, &templates, &mut &*snapshot)
+    weir_graph::load_with(&input, &with(&snapshot.templates), &mut &*snapshot)
         .map_err(|diagnostics| Failure::chain(weir_graph::render(&diagnostics)))
 }
 
@@ -179,11 +175,16 @@ const BESIDE: &str = "templates";
 
 /// The templates that come with weir and those of folders.
 fn templates(folders: &[PathBuf]) -> Result<Templates, Failure> {
+    texts_of(folders).map(|texts| with(&texts))
+}
+
+/// The templates that come with weir and those of these names and texts.
+fn with(texts: &[(String, String)]) -> Templates {
     let mut templates = Templates::shipped();
-    for (name, text) in texts_of(folders)? {
-        templates.add(name, text);
+    for (name, text) in texts {
+        templates.add(name.clone(), text.clone());
     }
-    Ok(templates)
+    templates
 }
 
 /// Names and texts of the templates in folders, whose files are read in the order of their names:
@@ -277,12 +278,8 @@ pub(crate) fn read_chains(
         overrides: set,
         seed,
     };
-    let of = templates_of(path, folders)?;
-    let mut templates = Templates::shipped();
-    for (name, text) in &of {
-        templates.add(name.clone(), text.clone());
-    }
-    let file = weir_graph::load_with(&input, &templates, &mut files);
+    let templates = templates_of(path, folders)?;
+    let file = weir_graph::load_with(&input, &with(&templates), &mut files);
     let file = file.map_err(|diagnostics| match weir_graph::is_composition(&text) {
         // Each of its keys is unknown in a chain file.
         true => Failure::chain(format!(
@@ -294,7 +291,7 @@ pub(crate) fn read_chains(
     let snapshot = Snapshot {
         composition: None,
         chain: text,
-        templates: of,
+        templates,
         texts: files.texts,
         names: files.names,
     };

@@ -358,15 +358,13 @@ fn rules_in_a_file_of_their_own_are_taken() {
     let path = folder.write("chain.yaml", chain);
     let input = "gen:flows=300,packets=100000000000,proto=tcp,payload=http,both=yes";
     let instance = Instance::start(folder, &["run", &path, "--in", input, "--quiet"]);
-    let alerts = |sid: u32| {
-        let events = std::fs::read_to_string(instance.folder.path("events.json")).unwrap();
-        events.contains(&format!("\"signature_id\":{sid},"))
-    };
-    wait_for("an alert", || alerts(1).then_some(()));
+    wait_for("an alert", || instance.has_alerted(1).then_some(()));
     instance.folder.write("local.rules", rule(2));
     let taken = instance.reload();
     assert_eq!(taken["changes"][0]["texts"][0], "local.rules", "{taken:#}");
-    wait_for("an alert of the new rule", || alerts(2).then_some(()));
+    wait_for("an alert of the new rule", || {
+        instance.has_alerted(2).then_some(())
+    });
     assert_eq!(instance.flows(), Some(FLOWS));
     instance.folder.write("local.rules", "alert tcp any (\n");
     let (code, answer) = instance.asked("reload", &[]);

@@ -100,8 +100,7 @@ fn processes_read_changed_texts() {
     instance.folder.write("local.rules", rules(10..60));
     assert_eq!(instance.reload()["engines"].as_u64(), Some(2));
     wait_for("an alert of the last new rule", || {
-        let events = std::fs::read_to_string(instance.folder.path("events.json")).unwrap();
-        events.contains("\"signature_id\":59,").then_some(())
+        instance.has_alerted(59).then_some(())
     });
     assert_eq!(instance.flows(), Some(FLOWS));
 }

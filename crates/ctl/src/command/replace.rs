@@ -28,30 +28,13 @@ impl Replacement {
 
     /// All functions of these stages, one stage per chain.
     pub fn whole(stages: &[Stage]) -> Replacement {
-        let functions = |stage: &Stage| {
-            let nodes = stage.nodes.iter();
-            let new = nodes.map(|node| NewFunction {
-                name: node.name.clone(),
-                processor: node.processor.clone(),
-            });
-            new.collect()
-        };
+        let functions = |stage: &Stage| stage.nodes.iter().map(NewFunction::of).collect();
         Replacement::new(stages.iter().map(functions).collect())
     }
 
     /// The functions of a chain.
     pub fn of_chain(&self, chain: usize) -> &[NewFunction] {
         self.chains.get(chain).map_or(&[], Vec::as_slice)
-    }
-
-    /// How many functions there are.
-    pub fn len(&self) -> usize {
-        self.chains.iter().map(Vec::len).sum()
-    }
-
-    /// True where nothing is replaced.
-    pub fn is_empty(&self) -> bool {
-        self.len() == 0
     }
 
     /// The stages, one per chain, with these functions in them.

@@ -10,7 +10,7 @@ use weir_api::v1;
 use weir_exec::NotSent;
 use weir_graph::{Change, SettingChange};
 
-use crate::command::{Command, CommandSender, Replacement, Reply};
+use crate::command::{Command, CommandSender, Replacement};
 use crate::configuration::{NewConfiguration, NotRead};
 
 use super::asked::Asked;
@@ -118,7 +118,7 @@ impl Asked {
         }
         answer.warnings.push_str(&self.missing().await);
         answer.taken_ns = began.elapsed().as_nanos() as u64;
-        // Whoever has been told takes it: it is what runs, also where one is late.
+        // A late thread takes it as well, so it is the configuration that runs from here on.
         if let Some(configuration) = place {
             configuration.taken();
             if !new.changes.is_empty() {
@@ -171,70 +171,47 @@ impl Asked {
 
     /// Has processes that load their chains themselves read them again: why some can't take them.
     async fn prepare(&self, digest: u64) -> Result<Vec<String>, Status> {
-        let told = self.tell_all(READ, |reply| Command::Prepare(digest, reply));
-        let Told {
-            answers,
-            full,
-            is_late,
-        } = told.await;
-        if is_late || !full.is_empty() {
-            return Err(Status::deadline_exceeded(
-                "a thread or process of this instance does not answer: nothing has changed",
-            ));
-        }
-        let mut wrong: Vec<String> = answers.into_iter().filter_map(Result::err).collect();
+        let answers = self
+            .all(READ, |reply| Command::Prepare(digest, reply))
+            .await;
+        let answers = answers.map_err(|status| {
+            Status::new(
+                status.code(),
+                format!("nothing has changed: {}", status.message()),
+            )
+        })?;
+        let answers = answers.into_iter().map(|(_, answer)| answer);
+        let mut wrong: Vec<String> = answers.filter_map(Result::err).collect();
         wrong.sort();
         wrong.dedup();
         Ok(wrong)
     }
 
-    /// Has all engines take functions: how many had one of them, and a warning where a thread is late.
+    /// Has all engines take functions: how many had one of them, and a warning where a thread is late,
+    /// which takes them all the same. The thread of the ports, which makes further engines, is first;
+    /// a thread that has ended meanwhile has no engines any more.
     async fn replace(&self, new: &Arc<Replacement>) -> (u32, &'static str) {
-        let command = |reply| Command::Replace(Arc::clone(new), reply);
-        let Told {
-            answers,
-            full,
-            is_late,
-        } = self.tell_all(MOST, command).await;
-        let late = match is_late || !full.is_empty() {
-            true => LATE,
-            false => "",
-        };
-        for sender in full {
-            tokio::spawn(insist(sender, Arc::clone(new)));
-        }
-        (answers.into_iter().sum::<usize>() as u32, late)
-    }
-
-    /// Sends a command to all threads and waits for their replies. The thread of the ports, which
-    /// makes further engines, is first; one that has ended meanwhile has none any more.
-    async fn tell_all<T>(
-        &self,
-        most: Duration,
-        mut command: impl FnMut(Reply<T>) -> Command,
-    ) -> Told<T> {
-        let mut told = Told {
-            answers: Vec::new(),
-            full: Vec::new(),
-            is_late: false,
-        };
-        let mut waiting = Vec::new();
+        let (mut waiting, mut late) = (Vec::new(), "");
         for sender in self.senders().iter().rev() {
             let (reply, answer) = oneshot::channel();
-            match sender.send(command(reply)) {
+            match sender.send(Command::Replace(Arc::clone(new), reply)) {
                 Ok(()) => waiting.push(answer),
                 Err(NotSent::Away) => {}
-                Err(NotSent::Full) => told.full.push(sender.clone()),
+                Err(NotSent::Full) => {
+                    late = LATE;
+                    tokio::spawn(insist(sender.clone(), Arc::clone(new)));
+                }
             }
         }
-        let until = tokio::time::Instant::now() + most;
+        let until = tokio::time::Instant::now() + MOST;
+        let mut engines = 0;
         for answer in waiting {
             match tokio::time::timeout_at(until, answer).await {
-                Ok(answer) => told.answers.extend(answer),
-                Err(_) => told.is_late = true,
+                Ok(count) => engines += count.unwrap_or(0),
+                Err(_) => late = LATE,
             }
         }
-        told
+        (engines as u32, late)
     }
 
     /// What SIGHUP asks for; says what came of it.
@@ -265,15 +242,6 @@ impl Asked {
 fn names_of(answer: &v1::ReloadResponse) -> String {
     let names = answer.changes.iter().map(|change| change.function.as_str());
     names.collect::<Vec<_>>().join(", ")
-}
-
-/// What threads answered.
-struct Told<T> {
-    answers: Vec<T>,
-    /// Those for which too many commands wait.
-    full: Vec<CommandSender>,
-    /// One of the others has not answered in time: it carries the command out when it looks.
-    is_late: bool,
 }
 
 /// Tells a thread, once it has room.

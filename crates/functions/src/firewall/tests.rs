@@ -358,7 +358,7 @@ fn an_open_connection_that_changed_rules_refuse_goes_on_unless_they_say_otherwis
         assert!(flow.apply(after, &there).is_some());
     }
     assert!(OneFlow::new(&refuses).apply(&refuses, &there).is_none());
-    // What was refused stays so, and is let in where changed rules do.
+    // A refused connection stays refused until changed rules accept it.
     let closed = bind(make_with(Action::Drop, &[], OnReload::Keep));
     let mut refused = OneFlow::new(&closed);
     assert!(refused.apply(&closed, &there).is_none());

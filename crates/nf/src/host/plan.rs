@@ -35,6 +35,16 @@ pub struct NewFunction {
     pub processor: SharedProcessor,
 }
 
+impl NewFunction {
+    /// The function of a node.
+    pub fn of(node: &Node) -> NewFunction {
+        NewFunction {
+            name: node.name.clone(),
+            processor: node.processor.clone(),
+        }
+    }
+}
+
 impl core::fmt::Debug for NewFunction {
     fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
         f.debug_tuple("NewFunction").field(&self.name).finish()

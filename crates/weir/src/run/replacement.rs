@@ -20,11 +20,7 @@ pub(super) fn of(changes: &[Change], plans: &[ChainPlan]) -> Replacement {
         let written = |name: &str| chain.plan.written.nodes.iter().any(|at| at.name == name);
         let nodes = chain.stages.iter().flatten().flat_map(|stage| &stage.nodes);
         let is_new = |node: &&Node| changed.contains(&&*node.name) || !written(&node.name);
-        let functions = nodes.filter(is_new).map(|node| NewFunction {
-            name: node.name.clone(),
-            processor: node.processor.clone(),
-        });
-        functions.collect()
+        nodes.filter(is_new).map(NewFunction::of).collect()
     });
     Replacement::new(functions.collect()).of(digest_of_chains(plans))
 }

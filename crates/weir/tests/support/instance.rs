@@ -65,6 +65,12 @@ impl Instance {
         instance
     }
 
+    /// True once a rule of the function `ids` has matched.
+    pub(crate) fn has_alerted(&self, sid: u32) -> bool {
+        let events = std::fs::read_to_string(self.folder.path("events.json")).unwrap();
+        events.contains(&format!("\"signature_id\":{sid},"))
+    }
+
     pub(crate) fn socket(&self) -> String {
         self.folder.path("it.sock")
     }
