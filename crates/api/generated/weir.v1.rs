@@ -836,6 +836,18 @@ pub struct DropReason {
     #[prost(uint64, tag = "4")]
     pub packets: u64,
 }
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct StartRuntimesRequest {
+    /// Numbers of the places, as RuntimePlace.place has them.
+    #[prost(uint32, repeated, tag = "1")]
+    pub places: ::prost::alloc::vec::Vec<u32>,
+}
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct StartRuntimesResponse {
+    /// Ids of the runtimes, in the order of the places.
+    #[prost(uint32, repeated, tag = "1")]
+    pub started: ::prost::alloc::vec::Vec<u32>,
+}
 /// How the states of units come over; docs/handover.md says what each does.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, ::prost::Enumeration)]
 #[repr(i32)]
@@ -873,6 +885,97 @@ impl MoveMode {
         }
     }
 }
+/// A program, as one tells it from others.
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct Program {
+    /// Version of weir.
+    #[prost(string, tag = "1")]
+    pub version: ::prost::alloc::string::String,
+    /// Stands for its file: 16 hexadecimal digits.
+    #[prost(string, tag = "2")]
+    pub digest: ::prost::alloc::string::String,
+}
+/// A program that may take the place of those that run.
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct ProgramTarget {
+    /// Absolute path of its file, on each host.
+    #[prost(string, tag = "1")]
+    pub path: ::prost::alloc::string::String,
+    /// The one before, in place of `path`.
+    #[prost(bool, tag = "2")]
+    pub former: bool,
+}
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct ListProgramsRequest {
+    /// If given, each process looks at it.
+    #[prost(message, optional, tag = "1")]
+    pub target: ::core::option::Option<ProgramTarget>,
+}
+#[derive(Clone, PartialEq, ::prost::Message)]
+pub struct ListProgramsResponse {
+    #[prost(message, repeated, tag = "1")]
+    pub hosts: ::prost::alloc::vec::Vec<HostPrograms>,
+}
+/// Programs of a process that starts others, and of those.
+#[derive(Clone, PartialEq, ::prost::Message)]
+pub struct HostPrograms {
+    /// Name of the host, or the address of its agent where it has none.
+    #[prost(string, tag = "1")]
+    pub host: ::prost::alloc::string::String,
+    /// It is the switch's process; else it is an agent.
+    #[prost(bool, tag = "2")]
+    pub is_switch: bool,
+    /// Its program; absent where an agent does not answer.
+    #[prost(message, optional, tag = "3")]
+    pub program: ::core::option::Option<Program>,
+    /// Its runtimes.
+    #[prost(message, repeated, tag = "4")]
+    pub runtimes: ::prost::alloc::vec::Vec<RuntimeProgram>,
+    /// The target that was asked for, as the process found it.
+    #[prost(message, optional, tag = "5")]
+    pub target: ::core::option::Option<Program>,
+    /// Functions whose states the target has in another version.
+    #[prost(message, repeated, tag = "6")]
+    pub changes: ::prost::alloc::vec::Vec<StateChange>,
+    /// Why it can't become the target, or does not answer; for people.
+    #[prost(string, tag = "7")]
+    pub refused: ::prost::alloc::string::String,
+}
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct RuntimeProgram {
+    /// Id of the runtime.
+    #[prost(uint32, tag = "1")]
+    pub runtime: u32,
+    #[prost(message, optional, tag = "2")]
+    pub program: ::core::option::Option<Program>,
+}
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct StateChange {
+    /// Kind of the function.
+    #[prost(string, tag = "1")]
+    pub function: ::prost::alloc::string::String,
+    /// Version of the states that there are, and of those that the target writes.
+    #[prost(uint32, tag = "2")]
+    pub from: u32,
+    #[prost(uint32, tag = "3")]
+    pub to: u32,
+    /// The program that runs reads the target's states.
+    #[prost(bool, tag = "4")]
+    pub goes_back: bool,
+}
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct UpgradeProcessRequest {
+    /// The host, as HostPrograms.host names it.
+    #[prost(string, tag = "1")]
+    pub host: ::prost::alloc::string::String,
+    /// The switch is meant, not the agent.
+    #[prost(bool, tag = "2")]
+    pub is_switch: bool,
+    #[prost(message, optional, tag = "3")]
+    pub target: ::core::option::Option<ProgramTarget>,
+}
+#[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct UpgradeProcessResponse {}
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
 pub struct TraceRequest {
     /// Which packets, in the language of docs/filter.md; all without one. A
@@ -1541,6 +1644,85 @@ pub mod instance_client {
             req.extensions_mut().insert(GrpcMethod::new("weir.v1.Instance", "Reload"));
             self.inner.unary(req, path, codec).await
         }
+        /// Starts runtimes at places whose runtimes are over. The answer does not wait for them.
+        /// FAILED_PRECONDITION, and none starts, where one of the places is not free.
+        pub async fn start_runtimes(
+            &mut self,
+            request: impl tonic::IntoRequest<super::StartRuntimesRequest>,
+        ) -> std::result::Result<
+            tonic::Response<super::StartRuntimesResponse>,
+            tonic::Status,
+        > {
+            self.inner
+                .ready()
+                .await
+                .map_err(|e| {
+                    tonic::Status::unknown(
+                        format!("Service was not ready: {}", e.into()),
+                    )
+                })?;
+            let codec = tonic_prost::ProstCodec::default();
+            let path = http::uri::PathAndQuery::from_static(
+                "/weir.v1.Instance/StartRuntimes",
+            );
+            let mut req = request.into_request();
+            req.extensions_mut()
+                .insert(GrpcMethod::new("weir.v1.Instance", "StartRuntimes"));
+            self.inner.unary(req, path, codec).await
+        }
+        /// The programs that the instance's processes run, the switch's first, and what a program would
+        /// change that may take their place.
+        pub async fn list_programs(
+            &mut self,
+            request: impl tonic::IntoRequest<super::ListProgramsRequest>,
+        ) -> std::result::Result<
+            tonic::Response<super::ListProgramsResponse>,
+            tonic::Status,
+        > {
+            self.inner
+                .ready()
+                .await
+                .map_err(|e| {
+                    tonic::Status::unknown(
+                        format!("Service was not ready: {}", e.into()),
+                    )
+                })?;
+            let codec = tonic_prost::ProstCodec::default();
+            let path = http::uri::PathAndQuery::from_static(
+                "/weir.v1.Instance/ListPrograms",
+            );
+            let mut req = request.into_request();
+            req.extensions_mut()
+                .insert(GrpcMethod::new("weir.v1.Instance", "ListPrograms"));
+            self.inner.unary(req, path, codec).await
+        }
+        /// Has one process become another program: an agent, which keeps its runtimes, or the switch, whose
+        /// runtimes wait for its successor. The answer for an agent comes when it has; the switch ends
+        /// after its answer. FAILED_PRECONDITION, and nothing has changed, where that can't be: why.
+        pub async fn upgrade_process(
+            &mut self,
+            request: impl tonic::IntoRequest<super::UpgradeProcessRequest>,
+        ) -> std::result::Result<
+            tonic::Response<super::UpgradeProcessResponse>,
+            tonic::Status,
+        > {
+            self.inner
+                .ready()
+                .await
+                .map_err(|e| {
+                    tonic::Status::unknown(
+                        format!("Service was not ready: {}", e.into()),
+                    )
+                })?;
+            let codec = tonic_prost::ProstCodec::default();
+            let path = http::uri::PathAndQuery::from_static(
+                "/weir.v1.Instance/UpgradeProcess",
+            );
+            let mut req = request.into_request();
+            req.extensions_mut()
+                .insert(GrpcMethod::new("weir.v1.Instance", "UpgradeProcess"));
+            self.inner.unary(req, path, codec).await
+        }
         /// Every reason for which this instance may drop a packet, in words.
         pub async fn list_drop_reasons(
             &mut self,
@@ -1764,6 +1946,34 @@ pub mod instance_server {
             &self,
             request: tonic::Request<super::ReloadRequest>,
         ) -> std::result::Result<tonic::Response<super::ReloadResponse>, tonic::Status>;
+        /// Starts runtimes at places whose runtimes are over. The answer does not wait for them.
+        /// FAILED_PRECONDITION, and none starts, where one of the places is not free.
+        async fn start_runtimes(
+            &self,
+            request: tonic::Request<super::StartRuntimesRequest>,
+        ) -> std::result::Result<
+            tonic::Response<super::StartRuntimesResponse>,
+            tonic::Status,
+        >;
+        /// The programs that the instance's processes run, the switch's first, and what a program would
+        /// change that may take their place.
+        async fn list_programs(
+            &self,
+            request: tonic::Request<super::ListProgramsRequest>,
+        ) -> std::result::Result<
+            tonic::Response<super::ListProgramsResponse>,
+            tonic::Status,
+        >;
+        /// Has one process become another program: an agent, which keeps its runtimes, or the switch, whose
+        /// runtimes wait for its successor. The answer for an agent comes when it has; the switch ends
+        /// after its answer. FAILED_PRECONDITION, and nothing has changed, where that can't be: why.
+        async fn upgrade_process(
+            &self,
+            request: tonic::Request<super::UpgradeProcessRequest>,
+        ) -> std::result::Result<
+            tonic::Response<super::UpgradeProcessResponse>,
+            tonic::Status,
+        >;
         /// Every reason for which this instance may drop a packet, in words.
         async fn list_drop_reasons(
             &self,
@@ -2330,6 +2540,141 @@ pub mod instance_server {
                     let inner = self.inner.clone();
                     let fut = async move {
                         let method = ReloadSvc(inner);
+                        let codec = tonic_prost::ProstCodec::default();
+                        let mut grpc = tonic::server::Grpc::new(codec)
+                            .apply_compression_config(
+                                accept_compression_encodings,
+                                send_compression_encodings,
+                            )
+                            .apply_max_message_size_config(
+                                max_decoding_message_size,
+                                max_encoding_message_size,
+                            );
+                        let res = grpc.unary(method, req).await;
+                        Ok(res)
+                    };
+                    Box::pin(fut)
+                }
+                "/weir.v1.Instance/StartRuntimes" => {
+                    #[allow(non_camel_case_types)]
+                    struct StartRuntimesSvc<T: Instance>(pub Arc<T>);
+                    impl<
+                        T: Instance,
+                    > tonic::server::UnaryService<super::StartRuntimesRequest>
+                    for StartRuntimesSvc<T> {
+                        type Response = super::StartRuntimesResponse;
+                        type Future = BoxFuture<
+                            tonic::Response<Self::Response>,
+                            tonic::Status,
+                        >;
+                        fn call(
+                            &mut self,
+                            request: tonic::Request<super::StartRuntimesRequest>,
+                        ) -> Self::Future {
+                            let inner = Arc::clone(&self.0);
+                            let fut = async move {
+                                <T as Instance>::start_runtimes(&inner, request).await
+                            };
+                            Box::pin(fut)
+                        }
+                    }
+                    let accept_compression_encodings = self.accept_compression_encodings;
+                    let send_compression_encodings = self.send_compression_encodings;
+                    let max_decoding_message_size = self.max_decoding_message_size;
+                    let max_encoding_message_size = self.max_encoding_message_size;
+                    let inner = self.inner.clone();
+                    let fut = async move {
+                        let method = StartRuntimesSvc(inner);
+                        let codec = tonic_prost::ProstCodec::default();
+                        let mut grpc = tonic::server::Grpc::new(codec)
+                            .apply_compression_config(
+                                accept_compression_encodings,
+                                send_compression_encodings,
+                            )
+                            .apply_max_message_size_config(
+                                max_decoding_message_size,
+                                max_encoding_message_size,
+                            );
+                        let res = grpc.unary(method, req).await;
+                        Ok(res)
+                    };
+                    Box::pin(fut)
+                }
+                "/weir.v1.Instance/ListPrograms" => {
+                    #[allow(non_camel_case_types)]
+                    struct ListProgramsSvc<T: Instance>(pub Arc<T>);
+                    impl<
+                        T: Instance,
+                    > tonic::server::UnaryService<super::ListProgramsRequest>
+                    for ListProgramsSvc<T> {
+                        type Response = super::ListProgramsResponse;
+                        type Future = BoxFuture<
+                            tonic::Response<Self::Response>,
+                            tonic::Status,
+                        >;
+                        fn call(
+                            &mut self,
+                            request: tonic::Request<super::ListProgramsRequest>,
+                        ) -> Self::Future {
+                            let inner = Arc::clone(&self.0);
+                            let fut = async move {
+                                <T as Instance>::list_programs(&inner, request).await
+                            };
+                            Box::pin(fut)
+                        }
+                    }
+                    let accept_compression_encodings = self.accept_compression_encodings;
+                    let send_compression_encodings = self.send_compression_encodings;
+                    let max_decoding_message_size = self.max_decoding_message_size;
+                    let max_encoding_message_size = self.max_encoding_message_size;
+                    let inner = self.inner.clone();
+                    let fut = async move {
+                        let method = ListProgramsSvc(inner);
+                        let codec = tonic_prost::ProstCodec::default();
+                        let mut grpc = tonic::server::Grpc::new(codec)
+                            .apply_compression_config(
+                                accept_compression_encodings,
+                                send_compression_encodings,
+                            )
+                            .apply_max_message_size_config(
+                                max_decoding_message_size,
+                                max_encoding_message_size,
+                            );
+                        let res = grpc.unary(method, req).await;
+                        Ok(res)
+                    };
+                    Box::pin(fut)
+                }
+                "/weir.v1.Instance/UpgradeProcess" => {
+                    #[allow(non_camel_case_types)]
+                    struct UpgradeProcessSvc<T: Instance>(pub Arc<T>);
+                    impl<
+                        T: Instance,
+                    > tonic::server::UnaryService<super::UpgradeProcessRequest>
+                    for UpgradeProcessSvc<T> {
+                        type Response = super::UpgradeProcessResponse;
+                        type Future = BoxFuture<
+                            tonic::Response<Self::Response>,
+                            tonic::Status,
+                        >;
+                        fn call(
+                            &mut self,
+                            request: tonic::Request<super::UpgradeProcessRequest>,
+                        ) -> Self::Future {
+                            let inner = Arc::clone(&self.0);
+                            let fut = async move {
+                                <T as Instance>::upgrade_process(&inner, request).await
+                            };
+                            Box::pin(fut)
+                        }
+                    }
+                    let accept_compression_encodings = self.accept_compression_encodings;
+                    let send_compression_encodings = self.send_compression_encodings;
+                    let max_decoding_message_size = self.max_decoding_message_size;
+                    let max_encoding_message_size = self.max_encoding_message_size;
+                    let inner = self.inner.clone();
+                    let fut = async move {
+                        let method = UpgradeProcessSvc(inner);
                         let codec = tonic_prost::ProstCodec::default();
                         let mut grpc = tonic::server::Grpc::new(codec)
                             .apply_compression_config(

@@ -63,11 +63,13 @@ pub enum What {
     HostReady,
     /// The agent of a host has died, or did not start: why.
     HostDied(String),
+    /// The agent or the switch of a host has become another program: which one.
+    Upgraded(String),
 }
 
 impl What {
     /// Every kind.
-    pub const KINDS: [&'static str; 11] = [
+    pub const KINDS: [&'static str; 12] = [
         "runtime_starts",
         "runtime_ready",
         "runtime_died",
@@ -79,6 +81,7 @@ impl What {
         "took_over",
         "host_ready",
         "host_died",
+        "upgraded",
     ];
 
     /// Its kind in a word, one of [`What::KINDS`].
@@ -95,6 +98,7 @@ impl What {
             What::TookOver { .. } => 8,
             What::HostReady => 9,
             What::HostDied(_) => 10,
+            What::Upgraded(_) => 11,
         };
         What::KINDS[place]
     }
@@ -164,6 +168,7 @@ impl fmt::Display for What {
                 "switch {generation} takes the runtimes of the one before over: {runtimes}"
             ),
             What::HostReady => f.write_str("its agent is ready"),
+            What::Upgraded(to) => write!(f, "upgraded: {to}"),
         }
     }
 }

@@ -7,6 +7,7 @@
 //! - [`server`]: the gRPC service and the metrics of one instance. A driver gives it a
 //!   [`server::Offer`]: facts of the run, and the senders of its command channels.
 //! - [`configuration`]: another one for a run, which its driver reads (docs/reload.md).
+//! - [`upgrade`]: the programs of its processes, and others in their places (docs/upgrade.md).
 //! - [`hosts`]: the hosts that a run looks after; [`events`]: events of these and of runtimes.
 //! - [`client`]: the instances of this user, and a connection to one.
 //!
@@ -27,6 +28,7 @@ pub mod observe;
 pub mod server;
 #[cfg(feature = "service")]
 mod socket;
+pub mod upgrade;
 
 mod drops;
 

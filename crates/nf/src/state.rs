@@ -26,6 +26,9 @@ use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
 pub trait State: FromBytes + IntoBytes + Immutable + KnownLayout + Copy + Send + 'static {
     /// Version of the layout.
     const VERSION: u16 = 1;
+    /// The oldest version that [`crate::NetworkFunction::upgrade`] makes one of this version of. An
+    /// upgrade of weir is refused beforehand where the states that run are older.
+    const OLDEST: u16 = Self::VERSION;
 }
 
 impl State for () {}

@@ -43,7 +43,7 @@ pub(crate) const HELP: &str = codes!();
 pub(crate) const HELP: &str = concat!(
     codes!(),
     "\n\nBuilt without the feature `control`: no control socket, no metrics; stats, top, flows,\n\
-     drops, get, move, reload and list are absent, trace and tap take captures only (--in)."
+     drops, get, move, upgrade, reload and list are absent, trace and tap take captures only (--in)."
 );
 
 impl From<Exit> for std::process::ExitCode {

@@ -76,16 +76,12 @@ fn write(file: &mut File, slots: &Slots) -> io::Result<()> {
 pub(crate) fn keep(current: Snapshot) -> io::Result<()> {
     let memory = rustix::fs::memfd_create("weir-texts", MemfdFlags::CLOEXEC);
     let mut file = File::from(memory?);
-    let path = format!("/proc/{}/fd/{}", std::process::id(), file.as_raw_fd());
     let slots = Slots {
         current,
         next: None,
     };
     write(&mut file, &slots)?;
-    KEPT.get_or_init(|| Kept {
-        file: Mutex::new(file),
-        path,
-    });
+    adopt(file);
     Ok(())
 }
 
@@ -104,6 +100,24 @@ pub(crate) fn inherit() -> io::Result<()> {
         path,
     });
     Ok(())
+}
+
+/// Their file, for the program that this process becomes; `None` where none are kept.
+pub(crate) fn file() -> io::Result<Option<File>> {
+    let file = |kept: &Kept| {
+        let file = kept.file.lock().unwrap_or_else(PoisonError::into_inner);
+        file.try_clone()
+    };
+    KEPT.get().map(file).transpose()
+}
+
+/// Keeps what the program before has kept.
+pub(crate) fn adopt(file: File) {
+    let path = format!("/proc/{}/fd/{}", std::process::id(), file.as_raw_fd());
+    KEPT.get_or_init(|| Kept {
+        file: Mutex::new(file),
+        path,
+    });
 }
 
 /// Has a process find them.

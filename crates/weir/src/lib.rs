@@ -43,6 +43,7 @@ mod mark;
 mod nf;
 mod output;
 mod plan;
+mod program;
 mod run;
 mod say;
 mod seed;
@@ -50,6 +51,7 @@ mod service;
 #[cfg(feature = "simulator")]
 mod sim;
 mod snapshot;
+mod version;
 mod watch;
 
 use std::process::ExitCode;
@@ -91,6 +93,8 @@ pub fn main_with_args(
         #[cfg(feature = "control")]
         Command::Scale(what) => ask::scale(&what),
         #[cfg(feature = "control")]
+        Command::Upgrade(what) => ask::upgrade(&what),
+        #[cfg(feature = "control")]
         Command::Diff(what) => ask::diff(&what),
         #[cfg(feature = "control")]
         Command::Reload(what) => ask::reload(&what),
@@ -115,6 +119,7 @@ pub fn main_with_args(
         Command::Ids(ids) => match ids.command {
             IdsCommand::Check(check) => ids::check(&check),
         },
+        Command::Version(args) => version::version(&args, &kinds),
         Command::Schema(schema) => check::schema(&schema, &kinds),
         Command::Gen(spec) => generate::generate(&spec),
         Command::Trace(trace) => watch::trace(&trace, &kinds),

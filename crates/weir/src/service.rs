@@ -4,6 +4,7 @@
 //! The manager hears the process alone that it has started. One that this has started for its work
 //! tells its parent instead ([`tell_parent`]), which passes that on ([`pass_on`]).
 
+use std::os::fd::BorrowedFd;
 use std::sync::{Mutex, OnceLock, PoisonError};
 use std::time::{Duration, Instant};
 
@@ -69,6 +70,7 @@ impl Service {
 const READY: u8 = b'r';
 const ALIVE: u8 = b'a';
 const STOPPING: u8 = b's';
+const PROGRAM: u8 = b'p';
 
 /// The way to the process that tells the manager for this one.
 static PARENT: OnceLock<Mutex<Channel>> = OnceLock::new();
@@ -82,6 +84,21 @@ pub(crate) fn tell_parent(channel: Channel) {
 /// True of the message of a process that it is ready.
 pub(crate) fn is_ready(kind: u8) -> bool {
     kind == READY
+}
+
+/// Gives the parent a program that it is to use from here on. False where there is no parent, or it
+/// does not listen.
+pub(crate) fn offer_program(program: BorrowedFd<'_>) -> bool {
+    let Some(parent) = PARENT.get() else {
+        return false;
+    };
+    let mut parent = parent.lock().unwrap_or_else(PoisonError::into_inner);
+    parent.send(PROGRAM, &[], &[program], true).is_ok()
+}
+
+/// True of the message of a process that offers a program.
+pub(crate) fn is_program(kind: u8) -> bool {
+    kind == PROGRAM
 }
 
 /// Tells the manager what a process that this one has started has said, in a message of this kind.

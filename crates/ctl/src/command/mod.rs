@@ -35,7 +35,7 @@ pub use part::{
 };
 pub use replace::Replacement;
 pub use reply::Reply;
-pub use resize::{Resize, Resized, Resizing};
+pub use resize::{HandingOver, Resize, Resized, Resizing};
 pub use target::CommandTarget;
 
 /// Sends commands to one thread.
@@ -56,6 +56,9 @@ pub enum Command {
     Move(MoveUnits, Reply<Moving>),
     /// Start or drain runtimes. The reply does not wait for them.
     Resize(Resize, Reply<Resizing>),
+    /// Let out what is under way, leave the runtimes to the next switch, and end. The reply, which is
+    /// `None` where there is no switch, does not wait for that; an error says why not.
+    HandOver(Reply<HandingOver>),
     /// Read the files again where engines load them themselves, and build the functions that have
     /// changed. The number stands for what they are to say. An error says what they do say.
     Prepare(u64, Reply<Result<(), String>>),
@@ -127,6 +130,9 @@ impl CommandHandler {
             }
             Command::Resize(wanted, reply) => {
                 let _ = reply.send(target.resize(&wanted));
+            }
+            Command::HandOver(reply) => {
+                let _ = reply.send(target.hand_over());
             }
             // Engines of this process are given the functions.
             Command::Prepare(_, reply) => {

@@ -10,6 +10,8 @@ pub enum Resize {
     Drain(Vec<u32>, ScriptMode),
     /// So many run: more are started, or those of the last places are drained.
     Scale(u32, ScriptMode),
+    /// Runtimes start at these places, whose runtimes are over.
+    Start(Vec<u32>),
 }
 
 /// The runtimes that come and go by a [`Resize`], by their ids.
@@ -24,3 +26,7 @@ pub struct Resized {
 /// The answer to a [`Resize`]: an error says why nothing changes. A thread without a switch answers
 /// `None`.
 pub type Resizing = Option<Result<Resized, String>>;
+
+/// The answer to a switch that is to hand over: an error says why it goes on. A thread without a switch
+/// answers `None`.
+pub type HandingOver = Option<Result<(), String>>;

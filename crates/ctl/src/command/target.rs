@@ -8,7 +8,7 @@ use super::counts::ThreadCounts;
 use super::moves::{MoveUnits, Moving};
 use super::part::Visit;
 use super::replace::Replacement;
-use super::resize::{Resize, Resizing};
+use super::resize::{HandingOver, Resize, Resizing};
 
 /// A thread that commands are carried out on.
 pub trait CommandTarget {
@@ -33,6 +33,10 @@ pub trait CommandTarget {
     /// Starts or drains runtimes, where there is a switch.
     fn resize(&mut self, wanted: &Resize) -> Resizing {
         let _ = wanted;
+        None
+    }
+    /// Has the switch hand over to the next one, and end.
+    fn hand_over(&mut self) -> HandingOver {
         None
     }
     /// Functions were replaced in the thread's own runtimes: whatever else it has of them is, too.

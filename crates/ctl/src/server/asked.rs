@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, HashSet};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use tokio::sync::{Semaphore, oneshot};
+use tokio::sync::{Mutex, Semaphore, oneshot};
 use tonic::Status;
 use weir_api::v1;
 use weir_exec::NotSent;
@@ -20,6 +20,7 @@ use crate::command::{
 use crate::events::Events;
 use crate::hosts::Hosts;
 use crate::observe::{Arm, Places, Unseen};
+use crate::upgrade::Upgrades;
 
 use super::fresh::Fresh;
 use super::offer::Offer;
@@ -103,6 +104,8 @@ pub(super) struct Asked {
     pub(super) events: Events,
     /// The configuration.
     pub(super) reloads: Reloads,
+    /// The programs of its processes, which are changed one at a time.
+    pub(super) upgrades: Arc<Mutex<Option<Box<dyn Upgrades>>>>,
     /// Each stream that follows events has a clone: the count says how many there are.
     pub(super) followers: Arc<()>,
 }
@@ -185,6 +188,7 @@ impl Asked {
             hosts: offer.hosts,
             events: offer.events,
             reloads: Reloads::of(offer.configuration),
+            upgrades: Arc::new(Mutex::new(offer.upgrades)),
             followers: Arc::default(),
         }
     }
@@ -333,6 +337,12 @@ impl Asked {
         let resizing = resizing.await;
         self.counted.forget();
         of_switch(resizing?, "none can come or go")
+    }
+
+    /// Has the switch hand over to the next one, and end.
+    pub(super) async fn hand_over(&self) -> Result<(), Status> {
+        let answers = self.all(PROMPT, Command::HandOver).await?;
+        of_switch(answers, "no other process could go on with its flows")
     }
 
     /// Does something with every engine: how many there are. The last thread, which

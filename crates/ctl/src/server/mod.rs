@@ -13,6 +13,7 @@ mod reasons;
 mod reload;
 mod reloads;
 mod service;
+mod upgrade;
 mod watches;
 
 use std::net::TcpListener;

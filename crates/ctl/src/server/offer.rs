@@ -11,6 +11,7 @@ use crate::configuration::Configuration;
 use crate::events::Events;
 use crate::hosts::Hosts;
 use crate::observe::Unseen;
+use crate::upgrade::Upgrades;
 
 /// Facts of a run beside its counts, and the way to its threads.
 #[derive(Debug)]
@@ -35,6 +36,8 @@ pub struct Offer<'a> {
     pub events: Events,
     /// The configuration, which others may take the place of; `None` where none can.
     pub configuration: Option<Box<dyn Configuration>>,
+    /// The programs of its processes; `None` where a run has no way to tell.
+    pub upgrades: Option<Box<dyn Upgrades>>,
     /// Command channels of the threads: those of places of runtimes first, that of the ports
     /// last.
     pub senders: Vec<CommandSender>,

@@ -352,6 +352,36 @@ impl Instance for Service {
         }
     }
 
+    async fn start_runtimes(
+        &self,
+        request: Request<v1::StartRuntimesRequest>,
+    ) -> Result<Response<v1::StartRuntimesResponse>, Status> {
+        let wanted = Resize::Start(request.into_inner().places);
+        let Resized { started, .. } = self.asked.resize(wanted).await?;
+        Ok(Response::new(v1::StartRuntimesResponse { started }))
+    }
+
+    async fn list_programs(
+        &self,
+        request: Request<v1::ListProgramsRequest>,
+    ) -> Result<Response<v1::ListProgramsResponse>, Status> {
+        let target = request.into_inner().target;
+        self.asked.programs(target).await.map(Response::new)
+    }
+
+    async fn upgrade_process(
+        &self,
+        request: Request<v1::UpgradeProcessRequest>,
+    ) -> Result<Response<v1::UpgradeProcessResponse>, Status> {
+        // A client that goes does not leave a change half done.
+        let asked = Arc::clone(&self.asked);
+        let upgrade = async move { asked.upgrade(request.into_inner()).await };
+        match tokio::spawn(upgrade).await {
+            Ok(answer) => answer.map(|()| Response::new(v1::UpgradeProcessResponse {})),
+            Err(_) => Err(Status::internal("the upgrade failed")),
+        }
+    }
+
     async fn list_drop_reasons(
         &self,
         _: Request<v1::ListDropReasonsRequest>,

@@ -1,6 +1,8 @@
 //! Result of the compiler: the graph before and after, its stages, and the reasons.
 
-use super::graph::Graph;
+use weir_nf::host::Target;
+
+use super::graph::{Graph, Processor};
 
 /// A compiled chain.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -19,6 +21,51 @@ pub struct Plan {
 }
 
 impl Plan {
+    /// What a process must have the same as another one, so that a state of the one is a state of
+    /// the other: processors and their settings as they are written, links, and stages. Two releases
+    /// that compile a chain alike say the same.
+    pub fn identity(&self) -> String {
+        let mut text = format!("chain {}\n", self.chain);
+        for node in &self.graph.nodes {
+            let Processor {
+                name,
+                instance,
+                kind,
+                settings,
+                labels,
+                next,
+                same_as,
+                effects: _,
+            } = node;
+            let same_as = same_as.map_or(-1, |at| at as i64);
+            let links: Vec<String> = labels
+                .iter()
+                .zip(next)
+                .map(|(label, to)| match to {
+                    Target::Node(at) => format!("{label} {at}"),
+                    other => format!("{label} {other:?}"),
+                })
+                .collect();
+            let links = links.join(",");
+            text.push_str(&format!(
+                "{name}\t{instance}\t{kind}\t{settings}\t{links}\t{same_as}\n"
+            ));
+        }
+        for step in &self.steps {
+            text.push_str("step\n");
+            for stage in step.stages() {
+                let (nodes, home) = (&stage.nodes, stage.home.name());
+                let (from, to, instances) = (nodes.start, nodes.end, stage.instances);
+                let balance = match stage.balance {
+                    Balance::RoundRobin => "turns",
+                    Balance::Flow => "flow",
+                };
+                text.push_str(&format!("{from} {to} {instances} {balance} {home}\n"));
+            }
+        }
+        text
+    }
+
     /// True where the other one differs in settings alone: the same processors in the same
     /// stages, and the same ones stand for others.
     pub fn has_shape_of(&self, other: &Plan) -> bool {

@@ -54,6 +54,12 @@ impl Channel {
         }
     }
 
+    /// Nothing that was read waits to be received: another channel over the same socket goes on where
+    /// this one is.
+    pub fn is_between_messages(&self) -> bool {
+        self.taken == self.read.len() && self.fds.is_empty()
+    }
+
     /// Sends a message, and descriptors with it.
     ///
     /// # Errors

@@ -11,5 +11,5 @@ pub use crate::world::World;
 pub use blocks::{Blocks, FlowHead, HEAD_BYTES, Opened, Slot, StageLayout};
 pub use dispatch::{DispatchPolicy, Load, Recent, RoundRobin};
 pub use plan::{FlowOptions, NewFunction, Node, OnMalformed, Stage, Target, Timeouts, WhenFull};
-pub use processor::{Kind, Processor, Settings, SharedProcessor, StateLayout, bind};
+pub use processor::{Kind, Processor, Settings, SharedProcessor, StateLayout, Versions, bind};
 pub use work::{BURST, MAX_LABELS, NO_FLOW, Outcome, Place, UnitPlace, Work};

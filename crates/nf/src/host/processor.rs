@@ -380,6 +380,29 @@ pub struct Kind {
     pub make: fn(Settings, &mut SetUp<'_>) -> Result<SharedProcessor, SettingsError>,
     /// JSON Schema of the settings.
     pub schema: fn(&mut schemars::SchemaGenerator) -> schemars::Schema,
+    /// Versions of its state that it reads.
+    pub state: Versions,
+    /// The same of what it remembers of a flow beside a wider scope's state.
+    pub flow_state: Versions,
+}
+
+/// Versions of a state that a function reads: from the oldest up to the one that it writes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Versions {
+    /// The oldest: [`crate::State::OLDEST`].
+    pub oldest: u16,
+    /// The one that it writes: [`crate::State::VERSION`].
+    pub newest: u16,
+}
+
+impl Versions {
+    const fn of<S: State>() -> Versions {
+        assert!(S::OLDEST <= S::VERSION, "no state is older than its oldest");
+        Versions {
+            oldest: S::OLDEST,
+            newest: S::VERSION,
+        }
+    }
 }
 
 /// Settings of some function, read and typed.
@@ -406,6 +429,8 @@ impl Kind {
                 )),
             },
             schema: |generator| generator.subschema_for::<N::Settings>(),
+            state: const { Versions::of::<N::State>() },
+            flow_state: const { Versions::of::<N::FlowState>() },
         }
     }
 }

@@ -43,6 +43,8 @@ const KIND_WHO: u8 = 5;
 const KIND_HERE: u8 = 6;
 const KIND_ASK: u8 = 7;
 const KIND_TOLD: u8 = 8;
+const KIND_PROGRAM: u8 = 9;
+const KIND_PROGRAMS: u8 = 10;
 
 /// Numbers that each beat tells of its sender.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -73,6 +75,11 @@ pub enum Control<'a> {
     Ask(&'a [u8]),
     /// Agent to switch: whether it may, and which one is.
     Told(&'a [u8]),
+    /// Switch to agent: which programs run there, and what is to become of them? Repeated until it is
+    /// answered.
+    Program(&'a [u8]),
+    /// Agent to switch: these.
+    Programs(&'a [u8]),
 }
 
 /// The head of a control frame.
@@ -130,6 +137,8 @@ pub(super) fn write(key: &Key, head: Head, control: Control<'_>, out: &mut Vec<u
         Control::Here(body) => (KIND_HERE, body),
         Control::Ask(body) => (KIND_ASK, body),
         Control::Told(body) => (KIND_TOLD, body),
+        Control::Program(body) => (KIND_PROGRAM, body),
+        Control::Programs(body) => (KIND_PROGRAMS, body),
     };
     out.extend(MAGIC.to_be_bytes());
     out.extend([VERSION, kind, 0, 0, 0, 0]);
@@ -182,6 +191,8 @@ pub fn read<'a>(key: &Key, frame: &'a [u8]) -> Result<(Head, Control<'a>), LinkR
         KIND_HERE => Control::Here(body),
         KIND_ASK => Control::Ask(body),
         KIND_TOLD => Control::Told(body),
+        KIND_PROGRAM => Control::Program(body),
+        KIND_PROGRAMS => Control::Programs(body),
         _ => return Err(LinkReject::Malformed),
     };
     let head = Head {

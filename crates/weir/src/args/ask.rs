@@ -225,6 +225,46 @@ pub(crate) struct Drain {
 
 #[derive(Debug, ClapArgs)]
 #[command(after_help = "\
+Agents become the program first, and keep their runtimes. Then each runtime's flows go to the others,
+one of the program starts in its place, and they go back. Last the switch hands over. Give the command
+again where it was broken off: it goes on.
+
+Exit codes: 0 all processes are the program; 1 it was refused, or has stopped: the error says why.
+
+Examples:
+  weir upgrade --to ./weir --dry-run
+  weir upgrade --to /usr/local/bin/weir
+  weir upgrade --rollback")]
+pub(crate) struct Upgrade {
+    /// The program: a path that is the same on all hosts
+    #[arg(long, value_name = "PATH", required_unless_present = "rollback")]
+    pub(crate) to: Option<std::path::PathBuf>,
+    /// The program before: of the switch, where the upgrade has reached it, else what it is
+    #[arg(long, conflicts_with = "to")]
+    pub(crate) rollback: bool,
+    /// Say what each process would become, and change nothing
+    #[arg(long)]
+    pub(crate) dry_run: bool,
+    /// Also where states are written that the program before does not read
+    #[arg(long)]
+    pub(crate) no_way_back: bool,
+    /// How long each step is waited for, in seconds
+    #[arg(long, value_name = "SECONDS", default_value = "60", value_parser = seconds)]
+    pub(crate) timeout: std::time::Duration,
+    /// The instance: its name, or the path of its control socket; the one that
+    /// runs without it
+    #[arg(long, short, value_name = "NAME")]
+    pub(crate) instance: Option<String>,
+    /// How the answer is printed
+    #[arg(long, value_enum, default_value_t)]
+    pub(crate) output: Format,
+    /// Show no progress
+    #[arg(long, short)]
+    pub(crate) quiet: bool,
+}
+
+#[derive(Debug, ClapArgs)]
+#[command(after_help = "\
 More runtimes start at the places that are free, on the hosts in turn; the first flows that they get
 are new ones (`weir move` gives them others). Fewer: those of the last places are drained.
 
@@ -332,6 +372,8 @@ pub(crate) enum GetWhat {
     Replicas,
     /// By chain: moves under way and done, and how long they took
     Moves,
+    /// Which program each process runs
+    Programs,
 }
 
 #[derive(Debug, ClapArgs)]

@@ -30,7 +30,7 @@ pub(crate) use ask::Top;
 #[cfg(feature = "control")]
 pub(crate) use ask::{
     Diff, Drain, Drops, EndFlows, Events, Flows, FlowsCommand, Get, GetWhat, List, Move, MoveBy,
-    Reload, Resizing, Scale, ShowFlow, SortFlows, Stats,
+    Reload, Resizing, Scale, ShowFlow, SortFlows, Stats, Upgrade,
 };
 #[cfg(feature = "simulator")]
 pub(crate) use sim::Sim;
@@ -86,6 +86,9 @@ pub(crate) enum Command {
     #[cfg(feature = "control")]
     /// Change the number of runtimes of a running cluster
     Scale(Scale),
+    #[cfg(feature = "control")]
+    /// Change the program of all processes of a running cluster, with all flows
+    Upgrade(Upgrade),
     /// Start runtimes on this host for switches on others (`weir run --hosts`)
     Agent(Agent),
     #[cfg(feature = "control")]
@@ -119,11 +122,13 @@ pub(crate) enum Command {
     /// Run the protocol as a cluster under virtual time and check its invariants
     Sim(Sim),
     #[cfg(not(feature = "control"))]
-    #[command(name = "stats", aliases = ["top", "flows", "drops", "list", "get", "events", "move", "drain", "scale", "diff", "reload"], hide = true)]
+    #[command(name = "stats", aliases = ["top", "flows", "drops", "list", "get", "events", "move", "drain", "scale", "upgrade", "diff", "reload"], hide = true)]
     WithoutControl(Absent),
     #[cfg(not(feature = "simulator"))]
     #[command(name = "sim", hide = true)]
     WithoutSimulator(Absent),
+    /// Say what this program is, and what it works with
+    Version(Version),
     /// Print a completion script for a shell
     Completion(Completion),
     /// An engine of a run, for the process that started this one
@@ -422,6 +427,14 @@ pub(crate) struct Agent {
     /// Number of the process that started this one: it ends with that
     #[arg(long, value_name = "PROCESS", hide = true)]
     pub(crate) parent: Option<u32>,
+}
+
+/// The words of `weir version`.
+#[derive(Debug, ClapArgs)]
+pub(crate) struct Version {
+    /// How it is printed
+    #[arg(long, value_enum, default_value_t, value_name = "FORMAT")]
+    pub(crate) output: Format,
 }
 
 /// The words of a command that this program was built without.

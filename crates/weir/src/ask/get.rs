@@ -4,6 +4,7 @@ use serde_json::{Value, json};
 use weir_api::v1;
 
 use super::NO_SWITCH;
+use super::upgrade::table;
 use crate::args::{Format, Get, GetWhat};
 use crate::exit::{Exit, Failure, Outcome};
 use crate::output;
@@ -16,6 +17,9 @@ struct Seen {
 }
 
 pub(crate) fn get(args: &Get) -> Outcome {
+    if args.what == GetWhat::Programs {
+        return programs(args);
+    }
     let seen = super::ask(args.instance.as_deref(), async |mut client| {
         let failure = |status| super::failure(&status);
         let stats = client.get_stats(v1::GetStatsRequest {}).await;
@@ -28,7 +32,7 @@ pub(crate) fn get(args: &Get) -> Outcome {
         return Err(Failure::outside(NO_SWITCH));
     }
     let (json, table) = match args.what {
-        GetWhat::Runtimes => runtimes(&seen),
+        GetWhat::Runtimes | GetWhat::Programs => runtimes(&seen),
         GetWhat::Hosts => hosts(&seen),
         GetWhat::Replicas => replicas(&seen),
         GetWhat::Moves => moves(&seen),
@@ -40,14 +44,46 @@ pub(crate) fn get(args: &Get) -> Outcome {
     Ok(Exit::Done)
 }
 
-/// Lines of a table, its head first. Numbers are to the right.
-type Table = Vec<Vec<String>>;
+/// The programs of all processes: no flow is needed for that, nor a switch.
+fn programs(args: &Get) -> Outcome {
+    let hosts = super::ask(args.instance.as_deref(), async |mut client| {
+        let listed = client.list_programs(v1::ListProgramsRequest::default());
+        let listed = listed.await.map_err(|status| super::failure(&status));
+        Ok(listed?.into_inner().hosts)
+    })?;
+    let program = |program: &Option<v1::Program>| {
+        let program = program.as_ref();
+        program.map(|its| json!({"version": its.version, "digest": its.digest}))
+    };
+    match args.output {
+        Format::Text => output::line(&text(&table(&hosts, false)))?,
+        Format::Json => {
+            let all = hosts.iter().map(|host| {
+                let runtimes = host.runtimes.iter().map(
+                    |its| json!({"runtime": its.runtime, "program": program(&its.program)}),
+                );
+                json!({
+                    "host": host.host,
+                    "process": if host.is_switch { "switch" } else { "agent" },
+                    "program": program(&host.program),
+                    "runtimes": runtimes.collect::<Vec<_>>(),
+                    "error": Some(&host.refused).filter(|why| !why.is_empty()),
+                })
+            });
+            output::json(&all.collect::<Vec<_>>())?;
+        }
+    }
+    Ok(Exit::Done)
+}
 
-fn row<const N: usize>(words: [&str; N]) -> Vec<String> {
+/// Lines of a table, its head first. Numbers are to the right.
+pub(super) type Table = Vec<Vec<String>>;
+
+pub(super) fn row<const N: usize>(words: [&str; N]) -> Vec<String> {
     words.map(str::to_owned).into()
 }
 
-fn text(table: &Table) -> String {
+pub(super) fn text(table: &Table) -> String {
     let columns = table.first().map_or(0, Vec::len);
     let width = |column: usize| {
         let cells = table.iter().filter_map(|row| row.get(column));

@@ -12,6 +12,7 @@ mod resize;
 mod stats;
 #[cfg(feature = "terminal")]
 mod top;
+mod upgrade;
 
 use std::future::Future;
 use std::path::PathBuf;
@@ -33,6 +34,7 @@ pub(crate) use resize::{drain, scale};
 pub(crate) use stats::stats;
 #[cfg(feature = "terminal")]
 pub(crate) use top::top;
+pub(crate) use upgrade::upgrade;
 
 /// Why an instance has no runtimes that could be told of.
 const NO_SWITCH: &str =

@@ -84,13 +84,13 @@ fn answer(seen: Watch, output: Format, mut json: Value, text: &str) -> Outcome {
 }
 
 /// The places of runtimes, by the ids of these.
-type Places = BTreeMap<u32, v1::RuntimePlace>;
+pub(super) type Places = BTreeMap<u32, v1::RuntimePlace>;
 
-fn is_up(place: &v1::RuntimePlace) -> bool {
+pub(super) fn is_up(place: &v1::RuntimePlace) -> bool {
     place.state == "ready"
 }
 
-async fn places(client: &mut Client) -> Result<Places, Failure> {
+pub(super) async fn places(client: &mut Client) -> Result<Places, Failure> {
     let stats = client.get_stats(v1::GetStatsRequest {}).await;
     let stats = stats.map_err(|status| failure(&status))?.into_inner();
     if stats.switches.is_empty() {

@@ -5,7 +5,7 @@ use std::os::fd::BorrowedFd;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use weir_ctl::command::{
-    Counted, MoveUnits, Moving, Part, PartReport, Replacement, Resize, Resizing,
+    Counted, HandingOver, MoveUnits, Moving, Part, PartReport, Replacement, Resize, Resizing,
     RuntimePlaceCounts, StageProcessCounts, SwitchCounts, ThreadCounts, Visit,
 };
 use weir_ctl::observe::Unseen;
@@ -124,6 +124,12 @@ pub trait Executor {
     /// Starts or drains runtimes, where there is a switch.
     fn resize(&mut self, wanted: &Resize) -> Resizing {
         let _ = wanted;
+        None
+    }
+
+    /// Has the switch leave its runtimes to the next one at its end, where there is a switch: whether
+    /// it can.
+    fn hand_over(&mut self) -> HandingOver {
         None
     }
 

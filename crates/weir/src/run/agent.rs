@@ -5,6 +5,7 @@ use std::os::unix::fs::PermissionsExt as _;
 use std::path::Path;
 use std::time::Instant;
 
+use weir_graph::ChainFile;
 use weir_io::live::EndSignals;
 use weir_nf::host::Kind;
 use weir_protocol::Key;
@@ -14,8 +15,11 @@ use crate::chains;
 use crate::driver::ProcessCommand;
 use crate::driver::link::{Agent, AgentEvent};
 use crate::exit::{Failure, Outcome};
+use crate::output::counted;
+use crate::program::{self, Program};
 use crate::say::say;
 use crate::service::Service;
+use crate::version;
 
 use super::refusals::Refusals;
 use super::texts;
@@ -28,7 +32,6 @@ pub(crate) fn run(args: &Args, kinds: &[Kind]) -> Outcome {
         let failed = |error| Failure::outside(format!("can't let signals through: {error}"));
         EndSignals::open().map_err(failed)?.release();
     }
-    let key = key(&args.key)?;
     // A file that can't be run is refused here, not at each start.
     if args.parent.is_some() {
         texts::inherit();
@@ -37,13 +40,13 @@ pub(crate) fn run(args: &Args, kinds: &[Kind]) -> Outcome {
         Some(texts) => chains::load_snapshot(&texts, &args.chain, &args.set, 0, kinds)?,
         None => chains::load(&args.chain, &args.templates, &args.set, 0, kinds)?,
     };
-    let mut agent = Agent::listen(args.listen, key, command(args), (args.most, args.outlive))?;
-    let at = agent
-        .address()
-        .map_err(|e| Failure::outside(e.to_string()))?;
-    let names = file.chains.iter().map(|chain| chain.stage.chain.as_str());
-    let names = names.collect::<Vec<_>>().join(", ");
-    say(format_args!("agent for {names} on {at}"));
+    let (about, bounds) = (version::own(kinds), (args.most, args.outlive));
+    let resumed = Agent::resume(&command(args), &about, bounds).map_err(Failure::outside)?;
+    let mut agent = match resumed {
+        Some(agent) => agent,
+        None => Agent::listen(args.listen, key(&args.key)?, (command(args), about), bounds)?,
+    };
+    introduce(&agent, &file)?;
     // One of `weir up` is not what the service manager has started.
     let mut service = args.parent.is_none().then(Service::of_process);
     if let Some(service) = &service {
@@ -83,6 +86,23 @@ pub(crate) fn run(args: &Args, kinds: &[Kind]) -> Outcome {
             },
         });
     }
+}
+
+/// Says where it is, and what it has taken from the program before.
+fn introduce(agent: &Agent, file: &ChainFile) -> Result<(), Failure> {
+    let at = agent.address();
+    let at = at.map_err(|error| Failure::outside(error.to_string()))?;
+    let names = file.chains.iter().map(|chain| chain.stage.chain.as_str());
+    let names = names.collect::<Vec<_>>().join(", ");
+    say(format_args!("agent for {names} on {at}"));
+    if program::former().is_some() {
+        say(format_args!(
+            "upgraded to weir {}: it has the {} of the program before",
+            Program::own(),
+            counted(agent.runtimes() as u64, "runtime")
+        ));
+    }
+    Ok(())
 }
 
 /// Has this process end with the one that started it, as `weir up` does.

@@ -24,7 +24,7 @@ use super::played::Played;
 use super::player::Player;
 use super::ports::Ports;
 use super::summary::More;
-use super::{agent, apart};
+use super::{agent, apart, upgrade};
 
 /// Heartbeats in a row whose absence makes a runtime on another host suspect.
 const MISSED: u32 = 4;
@@ -138,14 +138,20 @@ fn remote(args: &Run, plans: &[ChainPlan]) -> Result<Option<RemoteHosts>, Failur
     let Some(key) = key(args)? else {
         return Ok(None);
     };
+    let start = start_of(args);
+    upgrade::note_start(start);
     Ok(Some(RemoteHosts {
         agents,
         key,
         beats: beats(args),
         run: name_of(args),
         digest: digest_of_chains(plans),
-        start: start_of(args),
-        before: args.raised.as_ref().and_then(|raised| raised.before),
+        start,
+        before: args
+            .raised
+            .as_ref()
+            .and_then(|raised| raised.before)
+            .or(upgrade::before()),
         lease: args.lease.clone(),
     }))
 }

@@ -13,6 +13,7 @@ use crate::say::say;
 
 use super::ports::{Ports, RunPort};
 use super::reload::configuration;
+use super::upgrade::upgrades;
 
 /// The control socket of this process; closed and gone when it is dropped.
 pub(super) type Control = Server;
@@ -71,6 +72,7 @@ pub(super) fn open_control(
             .unwrap_or_default(),
         events: args.happened.clone(),
         configuration: configuration(args, file)?,
+        upgrades: upgrades(args, file, ports)?,
         inputs: of(&ports.inputs),
         outputs: of(&ports.outputs),
         senders,

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use indicatif::ProgressBar;
 use weir_ctl::command::{
-    CommandHandler, CommandSender, CommandTarget, MoveUnits, Moving, Part, Replacement, Resize,
+    CommandHandler, CommandSender, CommandTarget, HandingOver, MoveUnits, Moving, Part, Replacement, Resize,
     Resizing, ThreadCounts, Visit,
 };
 use weir_exec::{Node, Parker, Round, Wakers, worker};
@@ -41,6 +41,8 @@ pub(super) struct Line<C> {
     /// Away while commands are carried out.
     handler: Option<CommandHandler>,
     control: Option<Control>,
+    /// It ends, as the switch hands over.
+    hands_over: bool,
     // Buffers of a round, kept to save their allocation.
     out: Vec<Frame>,
     lines: Vec<u8>,
@@ -66,6 +68,12 @@ impl<C: Executor> CommandTarget for Line<C> {
 
     fn resize(&mut self, wanted: &Resize) -> Resizing {
         self.executor.resize(wanted)
+    }
+
+    fn hand_over(&mut self) -> HandingOver {
+        let answer = self.executor.hand_over();
+        self.hands_over |= matches!(answer, Some(Ok(())));
+        answer
     }
 
     fn replace(&mut self, new: &Arc<Replacement>) {
@@ -103,6 +111,7 @@ impl<C: Executor> Line<C> {
             events,
             handler: None,
             control: None,
+            hands_over: false,
             out: Vec::with_capacity(16 * BATCH),
             lines: Vec::new(),
         })
@@ -266,6 +275,9 @@ impl<C: Executor> PortsNode<'_, '_, C> {
         self.line.input.look();
         self.service.alive();
         let mut read = 0;
+        if self.line.hands_over && self.ended.is_none() {
+            self.ended = Some(Ok(()));
+        }
         match self.ended {
             None => read = self.read(),
             Some(_) => self.line.executor.stop(),

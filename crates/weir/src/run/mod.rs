@@ -37,6 +37,7 @@ mod summary;
 mod table;
 mod texts;
 pub(crate) mod up;
+mod upgrade;
 mod wires;
 mod workers;
 
@@ -79,12 +80,14 @@ fn run_with(
     signals::hold_hangups()?;
     weir_exec::check_cores(&args.cores).map_err(Failure::usage)?;
     let seed = args.seed.unwrap_or_else(seed::random);
-    let file = match args.guarded {
-        true => {
+    let resumes = upgrade::resume()?;
+    let file = match (args.guarded, resumes) {
+        (true, _) => {
             texts::inherit();
             texts::load(args, seed, kinds)?
         }
-        false => {
+        (false, true) => texts::load(args, seed, kinds)?,
+        (false, false) => {
             let path = (args.chain.as_path(), chains::From::Anything);
             let (file, read) = chains::read_chains(path, &args.templates, &args.set, seed, kinds)?;
             chains::tell_warnings(&file);
@@ -92,7 +95,7 @@ fn run_with(
             file
         }
     };
-    run_loaded(args, &file, (seed, kinds), at_start, watched)
+    upgrade::conclude(run_loaded(args, &file, (seed, kinds), at_start, watched))
 }
 
 /// Runs packets through chains that are loaded, with this seed and functions of these kinds.

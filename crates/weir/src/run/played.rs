@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use weir_ctl::command::{
-    CommandSender, MoveUnits, Moving, PartReport, Replacement, Resize, Resizing,
+    CommandSender, HandingOver, MoveUnits, Moving, PartReport, Replacement, Resize, Resizing,
     RuntimePlaceCounts, SwitchCounts,
 };
 use weir_exec::{ExecError, Parker, Parks as _, Round};
@@ -331,6 +331,15 @@ impl Executor for Played {
             return Some(Err(ABOUT_TO_END.to_owned()));
         }
         Some(self.leaving.begin(&mut self.cluster, wanted))
+    }
+
+    fn hand_over(&mut self) -> HandingOver {
+        if self.stopped.is_some() {
+            return Some(Err(ABOUT_TO_END.to_owned()));
+        }
+        let handing_over = self.cluster.may_hand_over();
+        self.hands_over |= handing_over.is_ok();
+        Some(handing_over)
     }
 
     fn replace(&mut self, new: &Arc<Replacement>) {

@@ -46,6 +46,7 @@ impl Leaving {
                 self.drain(cluster, &ids, *mode)
             }
             Resize::Scale(count, mode) => self.scale(cluster, *count as usize, *mode),
+            Resize::Start(places) => start(cluster, places),
         }
     }
 
@@ -126,6 +127,24 @@ impl Leaving {
             !leaver.look(cluster)
         });
     }
+}
+
+/// Starts runtimes at these places, by their numbers.
+fn start(cluster: &mut Cluster, places: &[u32]) -> Result<Resized, String> {
+    let most = cluster.most_runtimes();
+    let none = |place: &u32| format!("there is no place {place}: there are {most}");
+    let places: Result<Vec<usize>, String> = places
+        .iter()
+        .map(|place| {
+            let at = (*place as usize).checked_sub(1).filter(|at| *at < most);
+            at.ok_or_else(|| none(place))
+        })
+        .collect();
+    let started = cluster.start_at(&places?)?;
+    Ok(Resized {
+        started: started.iter().map(|id| id.0).collect(),
+        ..Resized::default()
+    })
 }
 
 impl Leaver {

@@ -91,6 +91,56 @@ impl Cluster {
         Ok(id)
     }
 
+    /// Starts runtimes at these places, from 0, whose runtimes are over.
+    ///
+    /// # Errors
+    ///
+    /// One of the places is not free, and none starts; or a thread can't be started.
+    pub(crate) fn start_at(&mut self, places: &[usize]) -> Result<Vec<RuntimeId>, String> {
+        let (most, free) = (self.members.len(), self.free());
+        let mut ids: Vec<RuntimeId> = Vec::new();
+        for place in places {
+            let mut free = free.iter().filter(|id| place_of(**id, most) == *place);
+            match free.next() {
+                Some(id) if !ids.contains(id) => ids.push(*id),
+                _ => return Err(format!("place {} is not free", place + 1)),
+            }
+        }
+        for id in &ids {
+            self.place(*id).map_err(|error| error.to_string())?;
+        }
+        self.start_placed().map_err(|error| error.to_string())?;
+        Ok(ids)
+    }
+
+    /// Whether another process can go on with all flows where this one ends.
+    ///
+    /// # Errors
+    ///
+    /// It can't: why, for people.
+    pub(crate) fn may_hand_over(&self) -> Result<(), String> {
+        let Some(remote) = &self.settings.remote else {
+            return Err(
+                "its runtimes end with the switch's process, so nobody could go on with its flows: \
+                 runtimes of agents outlive it (`weir up`, `weir run --hosts`)"
+                    .to_owned(),
+            );
+        };
+        let members = self.members.iter().enumerate();
+        let mut here = members.filter(|(place, _)| remote.agent_of(*place).is_none());
+        let busy = here.find(|(_, member)| {
+            member.is_up() || member.is_to_come() || member.state == State::Leaves
+        });
+        match busy {
+            None => Ok(()),
+            Some((_, member)) => Err(format!(
+                "runtime {0} would end with the switch's process, which it is in: `weir drain {0}` \
+                 first",
+                member.shown_id(self.members.len()).0
+            )),
+        }
+    }
+
     /// Ids of the runtimes that may be started, those of places that had none first.
     fn free(&self) -> Vec<RuntimeId> {
         let most = self.members.len();

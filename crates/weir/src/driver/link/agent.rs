@@ -9,7 +9,6 @@
 
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
-use std::process::Child;
 use std::time::{Duration, Instant};
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
@@ -19,18 +18,20 @@ use weir_protocol::Key;
 use weir_protocol::link::control::{self, Control, Head};
 use weir_protocol::stream::ProcessStart;
 
-use super::super::process::{ProcessCommand, Start as ProcessStartUp, cause};
+use super::super::process::{ProcessCommand, Running, Start as ProcessStartUp, cause};
 use super::hello::{
     DEAD, HELLO, Hello, Here, KIND, Listed, Start, TAKEN, VERSION, WAITS, Who, generation_of,
 };
 use super::mailbox::Mailbox;
+use super::programs::{Programs, Question};
+use crate::program::{About, Program};
 
 /// Longest sleep of the agent.
 const NAP: Duration = Duration::from_millis(100);
 /// Datagrams that are heard before the runtimes are looked after again.
 const AT_ONCE: usize = 64;
 /// Longest message that is heard of a runtime's process.
-const LONGEST: usize = 1 << 10;
+pub(super) const LONGEST: usize = 1 << 10;
 /// Runtimes that are over and remembered: a hello that comes late starts none again.
 const REMEMBERED: usize = 4_096;
 
@@ -75,33 +76,43 @@ pub(crate) enum AgentEvent {
     },
 }
 
-struct Runtime {
-    id: u32,
-    child: Child,
+pub(super) struct Runtime {
+    pub(super) id: u32,
+    pub(super) process: Running,
     /// Closed with the agent, which ends the process.
-    channel: Channel,
-    switch: SocketAddr,
-    network: u32,
+    pub(super) channel: Channel,
+    pub(super) switch: SocketAddr,
+    pub(super) network: u32,
+    /// Name of its switch's run.
+    pub(super) run: String,
     /// See [`Hello::kind`]: another switch that takes it over is of the same kind.
-    kind: String,
+    pub(super) kind: String,
     /// Since when it has no switch, and how many units it has then.
-    waits: Option<Instant>,
-    units: u64,
+    pub(super) waits: Option<Instant>,
+    pub(super) units: u64,
+    /// Its program.
+    pub(super) program: Program,
 }
 
 /// See the module.
 pub(crate) struct Agent {
-    mailbox: Mailbox,
-    key: Key,
+    pub(super) mailbox: Mailbox,
+    pub(super) key: Key,
     command: ProcessCommand,
+    /// Its program.
+    pub(super) about: About,
+    /// See [`Programs::life`].
+    pub(super) life: u64,
+    /// The last answer about programs.
+    pub(super) answered: Option<Programs>,
     /// Most runtimes at a time.
     most: usize,
     /// How long a runtime whose switch is gone waits for another one.
     outlive: Duration,
-    runtimes: BTreeMap<Pair, Runtime>,
+    pub(super) runtimes: BTreeMap<Pair, Runtime>,
     /// Those that are over, and why, the oldest first.
-    over: Vec<(Pair, String)>,
-    number: u64,
+    pub(super) over: Vec<(Pair, String)>,
+    pub(super) number: u64,
 }
 
 impl Agent {
@@ -114,20 +125,38 @@ impl Agent {
     pub(crate) fn listen(
         at: SocketAddr,
         key: Key,
-        command: ProcessCommand,
-        (most, outlive): (usize, Duration),
+        program: (ProcessCommand, About),
+        bounds: (usize, Duration),
     ) -> Result<Agent, ExecError> {
         let failed = |error: std::io::Error| ExecError(format!("can't listen on {at}: {error}"));
-        Ok(Agent {
-            mailbox: Mailbox::open(at, key).map_err(failed)?,
+        let mailbox = Mailbox::open(at, key).map_err(failed)?;
+        Ok(Agent::over((mailbox, key), program, bounds))
+    }
+
+    /// An agent with this mailbox that has nothing yet.
+    pub(super) fn over(
+        (mailbox, key): (Mailbox, Key),
+        (command, about): (ProcessCommand, About),
+        (most, outlive): (usize, Duration),
+    ) -> Agent {
+        Agent {
+            mailbox,
             key,
             command,
+            about,
+            life: Agent::new_life(),
+            answered: None,
             most,
             outlive,
             runtimes: BTreeMap::new(),
             over: Vec::new(),
             number: 0,
-        })
+        }
+    }
+
+    /// Its runtimes.
+    pub(crate) fn runtimes(&self) -> usize {
+        self.runtimes.len()
     }
 
     /// The address that it listens on.
@@ -187,6 +216,7 @@ impl Agent {
         let body = match control {
             Control::Hello(body) => body,
             Control::Who(body) => return self.say_who(pair, from, body),
+            Control::Program(body) => return self.say_programs(pair, from, body),
             // The mailbox answers those that it can.
             Control::Ask(_) => {
                 return Err(
@@ -279,6 +309,23 @@ impl Agent {
         Ok(())
     }
 
+    /// Says which programs are here, and becomes another one where it is told to.
+    fn say_programs(
+        &mut self,
+        (switch, _): Pair,
+        from: SocketAddr,
+        question: &[u8],
+    ) -> Result<(), String> {
+        let question: Option<Question> = serde_json::from_slice(question).ok();
+        let question = question.filter(|question| question.version == VERSION);
+        let question =
+            question.ok_or("the switch is of another version of weir than this agent")?;
+        let programs = self.tell_of_programs(&question);
+        let body = serde_json::to_vec(&programs).map_err(|error| error.to_string())?;
+        self.say((switch, switch), from, 0, Control::Programs(&body));
+        Ok(())
+    }
+
     /// Tells runtimes of a switch with this start that it is dead: they need not find out.
     fn tell_of_death(&mut self, dead: u32) {
         for ((switch, _), runtime) in &mut self.runtimes {
@@ -336,9 +383,7 @@ impl Agent {
     /// Ends a runtime that waits.
     fn end_one(&mut self, pair: Pair, why: &str) {
         if let Some(mut runtime) = self.runtimes.remove(&pair) {
-            // It may have ended by itself.
-            let _ = runtime.child.kill();
-            let _ = runtime.child.wait();
+            runtime.process.end();
             self.remember(pair, why.to_owned());
         }
     }
@@ -371,6 +416,7 @@ impl Agent {
         said: &mut impl FnMut(AgentEvent),
     ) -> Result<(), String> {
         let (id, network, kind) = (hello.runtime().0, hello.network, hello.kind());
+        let run = hello.run.clone();
         let bytes = self.start_of(hello, switch)?;
         let started = self.command.start(ProcessStartUp {
             name: &format!("runtime {id}"),
@@ -383,11 +429,13 @@ impl Agent {
             Ok((child, channel)) => {
                 let runtime = Runtime {
                     id,
-                    child,
+                    process: Running::of(&child),
                     channel,
                     switch,
                     network,
+                    run,
                     kind,
+                    program: Program::own().clone(),
                     waits: None,
                     units: 0,
                 };
@@ -423,7 +471,7 @@ impl Agent {
                     });
                 }
             }
-            if let Ok(Some(status)) = runtime.child.try_wait() {
+            if let Ok(Some(status)) = runtime.process.ended() {
                 over.push((*pair, cause(&status)));
             }
         }

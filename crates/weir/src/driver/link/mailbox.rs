@@ -41,7 +41,15 @@ impl Mailbox {
     ///
     /// The address can't be had, or there is no thread.
     pub(super) fn open(at: SocketAddr, key: Key) -> std::io::Result<Mailbox> {
-        let socket = UdpSocket::bind(at)?;
+        Mailbox::over(UdpSocket::bind(at)?, key)
+    }
+
+    /// Over a socket that listens.
+    ///
+    /// # Errors
+    ///
+    /// There is no thread or descriptor.
+    pub(super) fn over(socket: UdpSocket, key: Key) -> std::io::Result<Mailbox> {
         let bell = Arc::new(eventfd(0, EventfdFlags::NONBLOCK | EventfdFlags::CLOEXEC)?);
         let (sender, letters) = sync_channel(WAITING);
         let votes = Arc::new(Mutex::new(Votes::new()));
@@ -66,6 +74,11 @@ impl Mailbox {
     /// The address that it listens on.
     pub(super) fn address(&self) -> std::io::Result<SocketAddr> {
         self.socket.local_addr()
+    }
+
+    /// The socket.
+    pub(super) fn socket(&self) -> BorrowedFd<'_> {
+        self.socket.as_fd()
     }
 
     /// Readable where there is something to take.

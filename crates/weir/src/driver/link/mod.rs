@@ -15,8 +15,10 @@ mod hello;
 mod lease;
 mod mailbox;
 mod node;
+mod programs;
 mod remote;
 mod remote_node;
+mod resumed;
 mod socket;
 mod survivors;
 mod tie;
@@ -29,6 +31,7 @@ pub(super) use hello::HELLO;
 pub(crate) use hello::kind;
 pub use lease::Lease;
 pub(crate) use lease::{LeasePlan, Standing};
+pub(crate) use programs::{AtHost, Target};
 pub(super) use node::{LinkNode, LinkPlan};
 pub use remote::RemoteProcess;
 pub(super) use survivors::Found;
@@ -40,6 +43,13 @@ use weir_protocol::Key;
 use weir_protocol::heartbeat::HeartbeatSettings;
 use weir_protocol::link::LinkSettings;
 use weir_protocol::stream::StreamSettings;
+
+/// Versions of what processes of two programs say to one another over links.
+pub(crate) const SPEAKS: &[(&str, u32)] = &[
+    ("link", hello::VERSION),
+    ("control", weir_protocol::link::control::VERSION as u32),
+    ("messages", weir_protocol::codec::VERSION as u32),
+];
 
 /// A message of the edge between switch and runtime.
 const EDGE: u8 = 0;

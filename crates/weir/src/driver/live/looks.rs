@@ -39,6 +39,8 @@ pub(crate) struct Looks {
     /// Of the thread that takes the signals; a starter tells for itself.
     service: Option<Service>,
     until: Option<Instant>,
+    /// The switch hands over to the next one.
+    hands_over: bool,
     /// When a signal came.
     signalled: Option<Instant>,
     looked: Instant,
@@ -65,6 +67,7 @@ impl Looks {
             service: starter.is_none().then(Service::of_process),
             starter,
             until: most.map(|most| now + most),
+            hands_over: false,
             signalled: None,
             looked: now,
             clock,
@@ -80,6 +83,7 @@ impl Looks {
             service: None,
             starter: None,
             until: None,
+            hands_over: false,
             signalled: None,
             looked: Instant::now(),
             clock,
@@ -98,6 +102,11 @@ impl Looks {
         into.extend(self.signals.as_ref().map(|signals| signals.as_fd()));
         into.extend(self.starter.as_ref().map(|starter| starter.as_fd()));
         into.extend(self.handler.as_ref().and_then(CommandHandler::descriptor));
+    }
+
+    /// The run ends at the next look.
+    pub(super) fn hand_over(&mut self) {
+        self.hands_over = true;
     }
 
     /// Packets flow from now on.
@@ -132,7 +141,7 @@ impl Looks {
             self.signalled = Some(now);
         }
         let stopping = self.group.as_ref().is_some_and(|group| group.is_stopping());
-        if signal || stopping || self.until.is_some_and(|until| now >= until) {
+        if signal || stopping || self.hands_over || self.until.is_some_and(|until| now >= until) {
             return Ok(true);
         }
         if let Some(service) = &mut self.service {

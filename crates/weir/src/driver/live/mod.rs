@@ -28,7 +28,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use weir_ctl::command::{
-    CommandHandler, CommandTarget, MoveUnits, Moving, Part, Replacement, Resize, Resizing,
+    CommandHandler, CommandTarget, HandingOver, MoveUnits, Moving, Part, Replacement, Resize, Resizing,
     ThreadCounts, Visit,
 };
 use weir_exec::{IdleStrategy, Node, Parker, Parks, Round, worker};
@@ -335,6 +335,14 @@ impl<C: Executor> CommandTarget for Live<C> {
 
     fn resize(&mut self, wanted: &Resize) -> Resizing {
         self.executor.resize(wanted)
+    }
+
+    fn hand_over(&mut self) -> HandingOver {
+        let answer = self.executor.hand_over();
+        if matches!(answer, Some(Ok(()))) {
+            self.looks.hand_over();
+        }
+        answer
     }
 
     fn replace(&mut self, new: &Arc<Replacement>) {

@@ -14,6 +14,7 @@ mod lines;
 mod relay;
 mod reread;
 mod room;
+mod running;
 pub(super) mod said;
 mod said_done;
 mod start;
@@ -22,6 +23,7 @@ pub(super) use lines::in_messages;
 pub(super) use relay::{Engines, Relay, RelayWay};
 pub use reread::Reread;
 pub(crate) use reread::Taken;
+pub(super) use running::Running;
 pub(super) use room::{SharedRoom, layout_of, layout_words};
 pub(super) use said::Said;
 pub(super) use said_done::SaidDone;
@@ -54,14 +56,14 @@ pub(super) fn obey_parent() -> Result<(), String> {
 /// A number that stands for plans: that of others is another, most likely. A process loads
 /// its chains itself, from a file that may have changed since.
 pub(crate) fn digest<'a>(plans: impl IntoIterator<Item = &'a Plan>) -> u64 {
-    let texts = plans.into_iter();
-    digest_of(texts.map(|plan| format!("{:?} {:?}", plan.graph, plan.steps)))
+    digest_of(plans.into_iter().map(Plan::identity))
 }
 
 /// The same for chains with the texts that their functions read.
 pub(crate) fn digest_of_chains(chains: &[ChainPlan]) -> u64 {
     let plans = digest(chains.iter().map(|chain| &chain.plan));
-    let texts = chains.iter().map(|chain| format!("{:?}", chain.texts));
+    let texts = chains.iter().flat_map(|chain| &chain.texts);
+    let texts = texts.map(|text| format!("{text:?}"));
     digest_of(std::iter::once(plans.to_string()).chain(texts))
 }
 

@@ -279,6 +279,7 @@ impl RelayThread {
             // Only the switch moves units, and has runtimes come and go.
             Command::Move(_, reply) => drop(reply.send(None)),
             Command::Resize(_, reply) => drop(reply.send(None)),
+            Command::HandOver(reply) => drop(reply.send(None)),
             // One that is being started reads the files as they are.
             Command::Prepare(_, reply) if self.link.is_none() => drop(reply.send(Ok(()))),
             Command::Prepare(digest, reply) => {

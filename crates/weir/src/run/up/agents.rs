@@ -8,7 +8,7 @@ use std::io::{BufRead as _, BufReader, Write as _};
 use std::net::SocketAddr;
 use std::os::unix::process::CommandExt as _;
 use std::path::PathBuf;
-use std::process::{Child, ChildStderr, Command, Stdio};
+use std::process::{Child, ChildStderr, Stdio};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
@@ -20,6 +20,7 @@ use weir_graph::{MOST_RUNTIMES, Override};
 use weir_io::live::{EndSignals, Hangups};
 use weir_protocol::Key;
 
+use super::programs::ProgramsOfRun;
 use crate::driver::process_cause;
 use crate::exit::Failure;
 use crate::say::say;
@@ -53,6 +54,8 @@ pub(super) struct Plan {
     pub(super) key: Key,
     /// Nothing is passed on but warnings.
     pub(super) quiet: bool,
+    /// What agents run.
+    pub(super) programs: ProgramsOfRun,
 }
 
 /// Agents that run. Dropped, they end, and with them all that they started.
@@ -273,7 +276,8 @@ impl Plan {
     /// Starts an agent that listens there, with a thread that reads what it says.
     fn start(&self, name: &str, at: SocketAddr) -> Result<(Child, Receiver<Said>), String> {
         let failed = |error: std::io::Error| format!("host {name}: can't start its agent: {error}");
-        let mut command = Command::new("/proc/self/exe");
+        let (program, _) = self.programs.current().map_err(failed)?;
+        let mut command = program.command();
         command.arg("agent").arg(&self.chain);
         command.args(["--listen", &at.to_string(), "--key", "/dev/stdin"]);
         // A successor may start before the one whose place it takes has ended.

@@ -263,7 +263,7 @@ fn port_fault(
 }
 
 /// Why no other process could go on with these ports; `None` where one can.
-pub(super) fn bound_to_one(ports: &Ports) -> Option<String> {
+pub(in super::super) fn bound_to_one(ports: &Ports) -> Option<String> {
     let behind = |spec: &PortSpec| match spec {
         PortSpec::Emulated(_, behind) => (**behind).clone(),
         spec => spec.clone(),

@@ -7,6 +7,7 @@
 
 mod agents;
 mod composed;
+mod programs;
 mod supervise;
 mod switch;
 mod words;
@@ -25,6 +26,8 @@ use crate::seed;
 use super::{signals, texts};
 
 use agents::{Agents, Plan};
+use programs::ProgramsOfRun;
+pub(super) use composed::bound_to_one;
 pub(crate) use composed::{Composed, load};
 
 /// Runs a cluster until its inputs have ended.
@@ -47,6 +50,8 @@ pub(crate) fn run(args: &Up, kinds: &[Kind]) -> Outcome {
     texts::keep(composed.texts.clone());
     let key = made_up_key()?;
     let hosts = Hosts::new(states(&composed));
+    let programs = ProgramsOfRun::own()
+        .map_err(|error| Failure::outside(format!("can't open the program that runs: {error}")))?;
     let happened = Events::default();
     let plan = Plan {
         chain: composed.run.chain.clone(),
@@ -54,6 +59,7 @@ pub(crate) fn run(args: &Up, kinds: &[Kind]) -> Outcome {
         set: composed.run.set.clone(),
         key,
         quiet: args.quiet,
+        programs: programs.clone(),
     };
     let supervised = supervise::Plan {
         key,
@@ -62,6 +68,7 @@ pub(crate) fn run(args: &Up, kinds: &[Kind]) -> Outcome {
         happened: happened.clone(),
         switches: switches(&composed),
         no_other: composed::bound_to_one(&composed.ports()?),
+        programs,
     };
     // Dropped at the end of this function, whichever it is: no agent outlives it.
     let agents = Agents::start(plan, hosts, happened)?;

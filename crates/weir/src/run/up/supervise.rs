@@ -1,10 +1,11 @@
 //! Looks after the switch's process, and those that stand by: tells them how the hosts stand, passes
 //! signals on, and starts another one where one dies.
 
+use std::fs::File;
 use std::os::fd::{AsFd as _, BorrowedFd, OwnedFd};
 use std::os::unix::net::UnixStream;
 use std::os::unix::process::CommandExt as _;
-use std::process::{Child, Command, ExitStatus, Stdio};
+use std::process::{Child, ExitStatus, Stdio};
 use std::time::{Duration, Instant};
 
 use rustix::process::Signal;
@@ -24,6 +25,7 @@ use crate::{seed, service};
 
 use super::super::signals::{ONE_SIGNAL, end_signals};
 use super::agents::SUCCESSOR;
+use super::programs::ProgramsOfRun;
 use super::words::{BEGIN, Begin, DIED, DiedTold, HAPPENED, HOST, HappenedTold, HostTold, LONGEST};
 use crate::mark::Mark;
 
@@ -42,6 +44,8 @@ pub(super) struct Plan {
     pub(super) switches: Vec<String>,
     /// Why no switch can go on where one has died.
     pub(super) no_other: Option<String>,
+    /// What switches and agents run.
+    pub(super) programs: ProgramsOfRun,
 }
 
 /// Runs switches until one ends by itself.
@@ -105,6 +109,12 @@ struct Seat {
     died: Option<String>,
     /// The number of the last event that it was told.
     noted: Option<u64>,
+    /// The switch here has handed over, so that another program takes its place.
+    hands_over: bool,
+    /// The switch here is to be started anew, as it stands by with the program before.
+    is_old: bool,
+    /// What the next switch here is, where it takes the place of another program's.
+    upgraded: Option<String>,
 }
 
 struct Switch {
@@ -128,6 +138,9 @@ impl Seat {
             start: None,
             died: None,
             noted: None,
+            hands_over: false,
+            is_old: false,
+            upgraded: None,
         }
     }
 
@@ -148,7 +161,10 @@ impl Watch<'_> {
             }
         }
         match self.seats.iter().any(Seat::runs) {
-            true => self.without = Instant::now(),
+            true => {
+                self.without = Instant::now();
+                self.renew_those_that_stand_by();
+            }
             false => self.stand_in(),
         }
         self.pass_signals_on();
@@ -196,7 +212,8 @@ impl Watch<'_> {
     fn start(&mut self, at: usize) -> std::io::Result<Switch> {
         let (ours, theirs) = UnixStream::pair()?;
         let mut words = std::env::args_os().skip(1);
-        let mut command = Command::new("/proc/self/exe");
+        let (program, former) = self.plan.programs.current()?;
+        let mut command = program.command();
         crate::kept::pass_on(&mut command);
         let child = command
             // `up`, and before the words of the user.
@@ -237,9 +254,13 @@ impl Watch<'_> {
             died: seat.died.take(),
             start,
             before,
+            has_former: former.is_some(),
+            upgraded: seat.upgraded.take(),
         };
         let input = std::io::stdin();
-        switch.tell(BEGIN, &begin, &[self.mark.file(), input.as_fd()]);
+        let mut files = vec![self.mark.file(), input.as_fd()];
+        files.extend(former.as_ref().map(|former| former.as_fd()));
+        switch.tell(BEGIN, &begin, &files);
         Ok(switch)
     }
 
@@ -252,8 +273,12 @@ impl Watch<'_> {
             return Ok(None);
         };
         let ended = switch.child.try_wait()?;
-        let mut begins = false;
+        let (mut begins, mut program) = (false, None);
         while let Ok(Some(message)) = switch.channel.receive(false) {
+            if service::is_program(message.kind) {
+                program = switch.channel.take_fd().or(program);
+                continue;
+            }
             begins |= service::is_ready(message.kind) && !switch.is_ready;
             switch.is_ready |= begins;
             if switch.is_ready {
@@ -262,6 +287,9 @@ impl Watch<'_> {
         }
         switch.tell_hosts(self.plan);
         let process = switch.child.id();
+        if let Some(program) = program {
+            self.take_program(at, program.into());
+        }
         if begins {
             self.has_run = true;
             self.note_begin(at, process);
@@ -293,6 +321,10 @@ impl Watch<'_> {
         let seat = self.seats.get_mut(at)?;
         let switch = seat.switch.take()?;
         seat.noted = Some(switch.noted);
+        if std::mem::take(&mut seat.hands_over) && self.told_to_end.is_none() {
+            self.note_hand_over(at, &status);
+            return None;
+        }
         let exit = exit_of(status);
         let by_itself = exit.filter(|exit| match self.told_to_end {
             // One that stood by has nothing to say.
@@ -339,6 +371,49 @@ impl Watch<'_> {
         None
     }
 
+    /// A switch is about to hand over: what starts from here on is another program.
+    fn take_program(&mut self, at: usize, program: File) {
+        self.plan.programs.change(program);
+        for (other, seat) in self.seats.iter_mut().enumerate() {
+            seat.hands_over |= other == at;
+            seat.is_old = other != at;
+        }
+    }
+
+    /// A switch has ended so that another program takes its place, at once.
+    fn note_hand_over(&mut self, at: usize, status: &ExitStatus) {
+        let alone = self.plan.switches.len() == 1;
+        let Some(seat) = self.seats.get_mut(at) else {
+            return;
+        };
+        seat.start_at = Instant::now();
+        let next = match alone {
+            true => "its successor starts",
+            false => "one that stands by takes over, and its successor stands by",
+        };
+        let how = process_cause(status);
+        say(format_args!(
+            "host {}: the switch has handed over ({how}): {next}",
+            seat.host
+        ));
+        seat.upgraded = Some("the switch has handed over to the next program".to_owned());
+        self.tell_of_end(at);
+    }
+
+    /// Those that stand by with the program before are ended, and start with the next one.
+    fn renew_those_that_stand_by(&mut self) {
+        for seat in self.seats.iter_mut().filter(|seat| seat.is_old) {
+            if seat.runs() {
+                continue;
+            }
+            seat.is_old = false;
+            if let Some(switch) = &seat.switch {
+                seat.hands_over = true;
+                switch.signal(Signal::TERM);
+            }
+        }
+    }
+
     /// The host has lost its switch: all that stand by hear it at once.
     fn count_death(&mut self, at: usize) {
         let Some(seat) = self.seats.get(at) else {
@@ -349,6 +424,14 @@ impl Watch<'_> {
         if let Some(place) = here {
             self.plan.hosts.change(place, |host| host.deaths += 1);
         }
+        self.tell_of_end(at);
+    }
+
+    /// All switches hear that the one of a seat has ended.
+    fn tell_of_end(&mut self, at: usize) {
+        let Some(seat) = self.seats.get(at) else {
+            return;
+        };
         let told = DiedTold {
             host: seat.host.clone(),
             why: seat.died.clone().unwrap_or_default(),

@@ -15,11 +15,11 @@ use weir_protocol::Key;
 
 use crate::args::{Host, Raised, Run, Up};
 use crate::exit::{Failure, Outcome};
-use crate::service;
+use crate::{program, service};
 
 use super::super::agent::end_with;
 use super::super::onlook::Watched;
-use super::super::run_loaded;
+use super::super::{run_loaded, upgrade};
 use super::composed::{Composed, load};
 use super::words::{BEGIN, Begin, DIED, DiedTold, HAPPENED, HOST, HappenedTold, HostTold, LONGEST};
 use crate::dead::Dead;
@@ -47,10 +47,17 @@ pub(super) fn run(args: &Up, parent: u32, kinds: &[Kind]) -> Outcome {
     // What a user pipes in is an input.
     let input = channel.take_fd().ok_or_else(nothing)?;
     rustix::stdio::dup2_stdin(input).map_err(|error| lost(error.into()))?;
+    if begin.has_former {
+        let former = channel.take_fd().ok_or_else(nothing)?;
+        program::keep_former(former.into());
+    }
     let composed = load(&args.composition, begin.seed, kinds)?;
     let happened = composed.run.happened.clone();
     let hosts = states(begin.hosts, &composed);
     note_before(&happened, &hosts, begin.died, &begin.host);
+    if let Some(how) = begin.upgraded {
+        happened.note(About::Host(begin.host.clone()), What::Upgraded(how));
+    }
     let hosts = Hosts::new(hosts);
     let dead = Dead::default();
     if let Some(before) = begin.before {
@@ -74,7 +81,7 @@ pub(super) fn run(args: &Up, parent: u32, kinds: &[Kind]) -> Outcome {
         ..with_args(&composed, args)
     };
     let with = (begin.seed, kinds);
-    run_loaded(&run, &composed.file, with, None, Watched(None))
+    upgrade::conclude(run_loaded(&run, &composed.file, with, None, Watched(None)))
 }
 
 /// The run of a composition with the words of the command line.

@@ -6,7 +6,8 @@ use std::time::{Duration, Instant};
 use serde::{Deserialize, Serialize};
 use weir_ctl::hosts::{HostState, SwitchState};
 
-/// Kind of the first message, a [`Begin`], with the file of the inputs' mark and standard input.
+/// Kind of the first message, a [`Begin`], with the file of the inputs' mark, standard input, and the
+/// program before, if there is one.
 pub(super) const BEGIN: u8 = 0;
 /// Kind of a [`HostTold`].
 pub(super) const HOST: u8 = 1;
@@ -34,6 +35,12 @@ pub(super) struct Begin {
     /// A number that no other switch has, and that of the one before.
     pub(super) start: u32,
     pub(super) before: Option<u32>,
+    /// The program before is the third file.
+    #[serde(default)]
+    pub(super) has_former: bool,
+    /// The program that this switch is has taken the place of another one: which, for people.
+    #[serde(default)]
+    pub(super) upgraded: Option<String>,
 }
 
 /// A host as it stands.

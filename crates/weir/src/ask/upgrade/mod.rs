@@ -1,0 +1,448 @@
+//! `weir upgrade`: another program for all processes of a cluster, one after another, while packets
+//! flow (docs/upgrade.md).
+//!
+//! The command leads, and the instance keeps nothing of it: what is to be done follows from the programs
+//! that run. So it may be broken off, and goes on where it was when it is given again.
+
+mod programs;
+mod watch;
+
+use std::path::PathBuf;
+use std::time::{Duration, Instant};
+
+use indicatif::ProgressBar;
+use serde_json::{Value, json};
+use weir_api::v1;
+use weir_ctl::client;
+
+use crate::args::{Format, Upgrade};
+use crate::exit::{Exit, Failure, Outcome};
+use crate::output::{self, counted};
+
+use super::resize::{Places, is_up, places};
+use super::{Client, failure};
+pub(super) use programs::table;
+use programs::{Goal, Programs};
+use watch::Drops;
+
+/// Interval between questions to the instance.
+const LOOK: Duration = Duration::from_millis(50);
+
+pub(crate) fn upgrade(args: &Upgrade) -> Outcome {
+    let target = match &args.to {
+        None => v1::ProgramTarget {
+            former: true,
+            ..v1::ProgramTarget::default()
+        },
+        Some(path) => {
+            let whole = std::path::absolute(path).map_err(|error| {
+                Failure::outside(format!("can't tell where {} is: {error}", path.display()))
+            })?;
+            v1::ProgramTarget {
+                path: whole.display().to_string(),
+                former: false,
+            }
+        }
+    };
+    let (_, socket) = super::find(args.instance.as_deref())?;
+    let mut job = super::ask(args.instance.as_deref(), async |client| {
+        let mut job = Job::new(args, client, socket, target);
+        job.failed = job.run().await.err();
+        Ok(job)
+    })?;
+    job.bar.finish_and_clear();
+    let failed = job.failed.take();
+    if args.output == Format::Json {
+        output::json(&job.json(failed.as_ref()))?;
+    }
+    failed.map_or(Ok(Exit::Done), Err)
+}
+
+/// A process that has become another program, or a runtime that a new process has the flows of.
+#[derive(Debug)]
+struct Step {
+    what: &'static str,
+    host: String,
+    /// Ids of the runtimes that are over and that run in their places, and units that were moved.
+    runtimes: Option<(u32, u32, u64)>,
+    took: Duration,
+}
+
+struct Job<'a> {
+    args: &'a Upgrade,
+    client: Client,
+    socket: PathBuf,
+    target: v1::ProgramTarget,
+    goal: Goal,
+    drops: Drops,
+    steps: Vec<Step>,
+    begun: Instant,
+    bar: ProgressBar,
+    failed: Option<Failure>,
+}
+
+impl<'a> Job<'a> {
+    fn new(
+        args: &'a Upgrade,
+        client: Client,
+        socket: PathBuf,
+        target: v1::ProgramTarget,
+    ) -> Job<'a> {
+        let is_quiet = args.quiet || args.dry_run || args.output == Format::Json;
+        Job {
+            args,
+            client,
+            socket,
+            target,
+            goal: Goal::default(),
+            drops: Drops::default(),
+            steps: Vec::new(),
+            begun: Instant::now(),
+            bar: match is_quiet {
+                true => ProgressBar::hidden(),
+                false => ProgressBar::new_spinner(),
+            },
+            failed: None,
+        }
+    }
+
+    async fn run(&mut self) -> Result<(), Failure> {
+        let seen = self.look().await?;
+        self.goal = Goal::of(&seen, self.target.former)?;
+        if self.args.dry_run {
+            return self.tell(&programs::text(&table(&seen.hosts, true)));
+        }
+        self.goal.check(&seen, self.args.no_way_back)?;
+        self.check_room(&seen).await?;
+        if seen.are(&self.goal) {
+            return self.tell(&format!(
+                "nothing changes: all processes are {} already\n",
+                self.goal.shown()
+            ));
+        }
+        self.drops = Drops::begin(&mut self.client).await?;
+        // Each step makes one process more the one that is wanted, unless one dies meanwhile.
+        let most = 4 * seen.processes();
+        for _ in 0..most {
+            let seen = self.look().await?;
+            if let Some(host) = seen.next_agent(&self.goal) {
+                self.upgrade_agent(&host).await?;
+            } else if let Some((host, runtime)) = seen.next_runtime(&self.goal) {
+                self.renew_runtime(&host, runtime).await?;
+            } else if let Some(host) = seen.switch_left(&self.goal) {
+                self.upgrade_switch(&host).await?;
+            } else {
+                return self.tell(&self.summary());
+            }
+        }
+        Err(Failure::outside(
+            "processes have become what they were again: what starts them has the program before",
+        ))
+    }
+
+    /// The programs that run.
+    async fn look(&mut self) -> Result<Programs, Failure> {
+        let request = v1::ListProgramsRequest {
+            target: Some(self.target.clone()),
+        };
+        let listed = self.client.list_programs(request).await;
+        let listed = listed.map_err(|status| failure(&status))?.into_inner();
+        let places = places(&mut self.client).await?;
+        Ok(Programs {
+            hosts: listed.hosts,
+            places,
+        })
+    }
+
+    /// Refuses where flows would have no runtime to go to.
+    async fn check_room(&mut self, seen: &Programs) -> Result<(), Failure> {
+        let ready = seen.places.values().filter(|place| is_up(place)).count();
+        match ready {
+            0 | 1 => Err(Failure::outside(format!(
+                "{ready} runtime is ready, and its flows have none to go to meanwhile: start another \
+                 one before (`weir scale 2`)"
+            ))),
+            _ => Ok(()),
+        }
+    }
+
+    async fn upgrade_agent(&mut self, host: &str) -> Result<(), Failure> {
+        let begun = Instant::now();
+        self.bar.set_message(format!("host {host}: its agent"));
+        self.bar.tick();
+        self.upgrade_process(host, false).await?;
+        self.note(Step {
+            what: "agent",
+            host: host.to_owned(),
+            runtimes: None,
+            took: begun.elapsed(),
+        })
+    }
+
+    async fn upgrade_process(&mut self, host: &str, is_switch: bool) -> Result<(), Failure> {
+        let request = v1::UpgradeProcessRequest {
+            host: host.to_owned(),
+            is_switch,
+            target: Some(self.target.clone()),
+        };
+        let upgraded = self.client.upgrade_process(request).await;
+        upgraded.map(drop).map_err(|status| {
+            let what = if is_switch { "the switch" } else { "its agent" };
+            let why = failure(&status);
+            Failure::outside(format!("host {host}: {what}: {}", why.why()))
+        })
+    }
+
+    /// Has a runtime's flows go to the others, and back to one of the next program in its place.
+    async fn renew_runtime(&mut self, host: &str, runtime: u32) -> Result<(), Failure> {
+        let begun = Instant::now();
+        let before = places(&mut self.client).await?;
+        let Some(place) = before.get(&runtime).cloned() else {
+            // It has died meanwhile: its successor has the next program.
+            return Ok(());
+        };
+        self.drain(&before, &[runtime]).await?;
+        let after = places(&mut self.client).await?;
+        let request = v1::StartRuntimesRequest {
+            places: vec![place.place],
+        };
+        let started = self.client.start_runtimes(request).await;
+        let started = started.map_err(|status| failure(&status))?.into_inner();
+        let Some(next) = started.started.first().copied() else {
+            return Err(Failure::outside("the instance has started no runtime"));
+        };
+        self.wait(&format!("runtime {next} starts"), |places, _| {
+            places.get(&next).is_some_and(is_up)
+        })
+        .await?;
+        self.move_back(&before, &after, &[(place.owns, next)])
+            .await?;
+        self.settle().await?;
+        self.drops.check(&mut self.client).await?;
+        self.note(Step {
+            what: "runtime",
+            host: host.to_owned(),
+            runtimes: Some((runtime, next, place.owns)),
+            took: begun.elapsed(),
+        })
+    }
+
+    /// Has the switch hand over to one of the next program. Runtimes in its process give their flows
+    /// to the others before.
+    async fn upgrade_switch(&mut self, host: &str) -> Result<(), Failure> {
+        let begun = Instant::now();
+        let before = places(&mut self.client).await?;
+        let here = before.values().filter(|place| place.site != "agent");
+        let here: Vec<v1::RuntimePlace> = here.filter(|place| is_up(place)).cloned().collect();
+        if !here.is_empty() {
+            let ids: Vec<u32> = here.iter().map(|place| place.id).collect();
+            self.drain(&before, &ids).await?;
+        }
+        let after = places(&mut self.client).await?;
+        self.upgrade_process(host, true).await?;
+        self.drops.begin_anew();
+        self.reconnect(&before).await?;
+        let now = places(&mut self.client).await?;
+        let next = here.iter().filter_map(|was| {
+            let next = now.values().find(|place| place.place == was.place)?;
+            Some((was.owns, next.id))
+        });
+        let next: Vec<(u64, u32)> = next.collect();
+        self.move_back(&before, &after, &next).await?;
+        self.settle().await?;
+        self.drops.check(&mut self.client).await?;
+        self.note(Step {
+            what: "switch",
+            host: host.to_owned(),
+            runtimes: None,
+            took: begun.elapsed(),
+        })
+    }
+
+    /// Has runtimes give their flows to the others, and waits until they are over.
+    async fn drain(&mut self, before: &Places, runtimes: &[u32]) -> Result<(), Failure> {
+        let request = v1::DrainRuntimesRequest {
+            runtimes: runtimes.to_vec(),
+            mode: v1::MoveMode::Unspecified.into(),
+        };
+        let asked = self.client.drain_runtimes(request).await;
+        asked.map_err(|status| failure(&status))?;
+        let what = runtimes.iter().map(u32::to_string).collect::<Vec<_>>();
+        let what = format!("runtime {} gives its flows away", what.join(", "));
+        let gone = |places: &Places, id: &u32| {
+            let place = before.get(id).map(|was| was.place);
+            let now = places.values().find(|now| Some(now.place) == place);
+            now.is_none_or(|now| now.id != *id || now.state == "over")
+        };
+        self.wait(&what, |places, _| {
+            runtimes.iter().all(|id| gone(places, id))
+        })
+        .await
+    }
+
+    /// Moves as many units to each of `next` as the one before it had: from those that have more of
+    /// them since.
+    async fn move_back(
+        &mut self,
+        before: &Places,
+        after: &Places,
+        next: &[(u64, u32)],
+    ) -> Result<(), Failure> {
+        let stats = self.client.get_stats(v1::GetStatsRequest {}).await;
+        let stats = stats.map_err(|status| failure(&status))?.into_inner();
+        let chains = stats.switches.len().max(1) as u64;
+        let total: u64 = next.iter().map(|(units, _)| units).sum();
+        for (id, now) in after {
+            let had = before.get(id).map_or(0, |was| was.owns);
+            let more = now.owns.saturating_sub(had);
+            for (units, to) in next.iter().filter(|(units, _)| *units > 0) {
+                let share = (more * units).div_ceil(total.max(1)).div_ceil(chains);
+                if share == 0 || id == to {
+                    continue;
+                }
+                let request = v1::MoveUnitsRequest {
+                    from: *id,
+                    to: *to,
+                    count: share.min(u64::from(u32::MAX)) as u32,
+                    mode: v1::MoveMode::Unspecified.into(),
+                };
+                // Flows may have ended, and runtimes died: what is not moved back stays where it is.
+                let _ = self.client.move_units(request).await;
+            }
+        }
+        Ok(())
+    }
+
+    /// Waits until no unit moves, and each has its replica if it is to have one.
+    async fn settle(&mut self) -> Result<(), Failure> {
+        self.wait("flows move back", |places, stats| {
+            let ready = places.values().filter(|place| is_up(place)).count();
+            stats.switches.iter().all(|switch| {
+                let replicates = switch.replication != "none" && ready > 1;
+                let unprotected = if replicates { switch.unprotected } else { 0 };
+                switch.unsettled + switch.queued + unprotected == 0
+            })
+        })
+        .await
+    }
+
+    /// Waits for the switch that takes over, with as many runtimes as there were.
+    async fn reconnect(&mut self, before: &Places) -> Result<(), Failure> {
+        let until = Instant::now() + self.args.timeout;
+        let ready = before.values().filter(|place| is_up(place)).count();
+        loop {
+            self.bar.set_message("the next switch takes over");
+            self.bar.tick();
+            tokio::time::sleep(LOOK).await;
+            if let Ok(client) = client::connect(&self.socket).await {
+                let mut client = client;
+                if let Ok(there) = places(&mut client).await
+                    && there.values().filter(|place| is_up(place)).count() >= ready
+                {
+                    self.client = client;
+                    return Ok(());
+                }
+            }
+            if Instant::now() >= until {
+                return Err(Failure::outside(format!(
+                    "the switch has handed over, and the next one does not have all runtimes \
+                     after {:.0} s: `weir get runtimes` shows how it goes on",
+                    self.args.timeout.as_secs_f64()
+                )));
+            }
+        }
+    }
+
+    /// Waits until it is so.
+    async fn wait(
+        &mut self,
+        what: &str,
+        is_so: impl Fn(&Places, &v1::GetStatsResponse) -> bool,
+    ) -> Result<(), Failure> {
+        let begun = Instant::now();
+        loop {
+            let stats = self.client.get_stats(v1::GetStatsRequest {}).await;
+            let stats = stats.map_err(|status| failure(&status))?.into_inner();
+            let all = stats.runtimes.iter().map(|place| (place.id, place.clone()));
+            if is_so(&all.collect(), &stats) {
+                return Ok(());
+            }
+            if begun.elapsed() >= self.args.timeout {
+                return Err(Failure::outside(format!(
+                    "after {:.0} s {what} still: `weir get runtimes` and `weir get moves` show how it \
+                     goes on; give the command again to go on, or `weir upgrade --rollback`",
+                    self.args.timeout.as_secs_f64()
+                )));
+            }
+            self.bar.set_message(what.to_owned());
+            self.bar.tick();
+            tokio::time::sleep(LOOK).await;
+        }
+    }
+
+    fn note(&mut self, step: Step) -> Result<(), Failure> {
+        let text = step.text();
+        self.steps.push(step);
+        self.tell(&text)
+    }
+
+    /// Prints what is for people.
+    fn tell(&self, text: &str) -> Result<(), Failure> {
+        match self.args.output {
+            Format::Json => Ok(()),
+            Format::Text => self.bar.suspend(|| output::line(text.trim_end())),
+        }
+    }
+
+    fn summary(&self) -> String {
+        let count = |what| self.steps.iter().filter(|step| step.what == what).count() as u64;
+        let switch = match count("switch") {
+            0 => "",
+            _ => ", the switch",
+        };
+        format!(
+            "all processes are {} after {:.2} s: {}, {}{switch}",
+            self.goal.shown(),
+            self.begun.elapsed().as_secs_f64(),
+            counted(count("agent"), "agent"),
+            counted(count("runtime"), "runtime"),
+        )
+    }
+
+    fn json(&self, failed: Option<&Failure>) -> Value {
+        let steps: Vec<Value> = self.steps.iter().map(Step::json).collect();
+        json!({
+            "program": self.goal.json(),
+            "steps": steps,
+            "done": failed.is_none() && !self.args.dry_run,
+            "seconds": self.begun.elapsed().as_secs_f64(),
+            "error": failed.map(Failure::why),
+        })
+    }
+}
+
+impl Step {
+    fn text(&self) -> String {
+        let (host, took) = (&self.host, self.took.as_secs_f64());
+        match (self.what, self.runtimes) {
+            (_, Some((before, next, units))) => format!(
+                "host {host}: runtime {next} has taken the place of runtime {before}, with its {}, \
+                 in {took:.2} s",
+                counted(units, "unit")
+            ),
+            ("switch", None) => format!("host {host}: the switch has handed over in {took:.2} s"),
+            (_, None) => format!("host {host}: its agent is the next program, in {took:.2} s"),
+        }
+    }
+
+    fn json(&self) -> Value {
+        json!({
+            "process": self.what,
+            "host": self.host,
+            "runtime": self.runtimes.map(|(before, _, _)| before),
+            "next": self.runtimes.map(|(_, next, _)| next),
+            "units": self.runtimes.map(|(_, _, units)| units),
+            "seconds": self.took.as_secs_f64(),
+        })
+    }
+}

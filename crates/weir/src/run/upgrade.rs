@@ -1,0 +1,301 @@
+//! Other programs for the processes of a run (docs/upgrade.md): agents become them with their runtimes,
+//! the switch hands over to one.
+
+use std::collections::BTreeSet;
+use std::fs::File;
+use std::net::SocketAddr;
+use std::os::fd::AsFd as _;
+use std::path::Path;
+use std::sync::OnceLock;
+
+use weir_ctl::hosts::Hosts;
+use weir_ctl::upgrade::{Found, HostPrograms, ProgramId, ProgramTarget, StateChange, Upgrades};
+use weir_graph::ChainFile;
+use weir_io::port::PortSpec;
+use weir_protocol::Key;
+
+use super::cluster;
+use super::ports::Ports;
+use super::up::bound_to_one;
+use crate::args::{Host, Run};
+use crate::driver::HANDED_OVER;
+use crate::driver::link::{AtHost, Target};
+use crate::exit::{Exit, Failure, Outcome};
+use crate::program::{self, About, Program};
+use crate::say::say;
+use crate::{kept, service, version};
+
+/// Kind of what a switch leaves to the program that its process becomes: its start's number, with the
+/// file of its program, and that of the texts that run, if there is one.
+const SWITCH: u8 = 16;
+
+/// The start of the switch that this process was as another program.
+static BEFORE: OnceLock<u32> = OnceLock::new();
+
+/// That of this one, which its successor is told.
+static OWN: OnceLock<u32> = OnceLock::new();
+
+/// The start of the switch that this process was as another program, if it was.
+pub(super) fn before() -> Option<u32> {
+    BEFORE.get().copied()
+}
+
+/// Notes the start of the switch that runs.
+pub(super) fn note_start(start: u32) {
+    // A process has one switch.
+    let _ = OWN.set(start);
+}
+
+/// Takes what the program before has left for this one. True where there was one: the texts that ran
+/// are to run on.
+pub(super) fn resume() -> Result<bool, Failure> {
+    let failed = |why: String| {
+        Failure::outside(format!("what the program before has left: {why}"))
+    };
+    let legacies = program::legacies();
+    let Some(mut channel) = legacies.map_err(|error| failed(error.to_string()))? else {
+        return Ok(false);
+    };
+    let message = channel.receive(true);
+    let message = message.map_err(|error| failed(error.to_string()))?;
+    let start = message
+        .filter(|message| message.kind == SWITCH)
+        .and_then(|message| Some(u32::from_le_bytes(message.bytes.try_into().ok()?)));
+    let (start, former) = start
+        .zip(channel.take_fd())
+        .ok_or_else(|| failed("it makes no sense".to_owned()))?;
+    program::keep_former(File::from(former));
+    if let Some(texts) = channel.take_fd() {
+        kept::adopt(File::from(texts));
+    }
+    let _ = BEFORE.set(start);
+    Ok(true)
+}
+
+/// Where the switch has handed over, the program that was made ready takes the place of this one.
+pub(super) fn conclude(outcome: Outcome) -> Outcome {
+    let has_handed_over = matches!(&outcome, Err(failure) if failure.message.starts_with(HANDED_OVER));
+    let next = program::next().take().filter(|_| has_handed_over);
+    let Some(next) = next else {
+        return outcome;
+    };
+    if service::offer_program(next.as_fd()) {
+        // That process starts it.
+        return Ok(Exit::Again);
+    }
+    let why = become_program(&next);
+    say(format_args!("warning: it can't become the next program: {why}"));
+    // Whoever looks after it starts this one again, which takes its runtimes over.
+    Ok(Exit::Again)
+}
+
+/// Comes back where that fails: why.
+fn become_program(next: &File) -> std::io::Error {
+    let (own, texts) = match program::open_own().and_then(|own| Ok((own, kept::file()?))) {
+        Ok(files) => files,
+        Err(error) => return error,
+    };
+    let files = [Some(&own), texts.as_ref()];
+    let files = files.into_iter().flatten().map(|file| file.as_fd());
+    let start = OWN.get().copied().unwrap_or(0);
+    let legacy = (SWITCH, start.to_le_bytes().to_vec(), files.collect());
+    program::become_program(next, &[legacy])
+}
+
+/// The programs of a run.
+#[derive(Debug)]
+pub(super) struct RunUpgrades {
+    about: About,
+    /// Kinds of the functions that it has.
+    functions: Vec<String>,
+    /// Name of the switch's host.
+    here: String,
+    hosts: Hosts,
+    /// Where the hosts have no names.
+    agents: BTreeSet<SocketAddr>,
+    key: Option<Key>,
+    /// Name of the run, by which agents know its runtimes.
+    run: String,
+    /// Why no other process can go on with the switch.
+    obstacle: Option<String>,
+}
+
+/// The programs of this run.
+pub(super) fn upgrades(
+    args: &Run,
+    file: &ChainFile,
+    ports: &Ports,
+) -> Result<Option<Box<dyn Upgrades>>, Failure> {
+    let Some(again) = &args.again else {
+        return Ok(None);
+    };
+    let nodes = file.chains.iter().flat_map(|chain| &chain.stage.nodes);
+    let functions: BTreeSet<String> = nodes
+        .map(|node| node.processor.descriptor().name.to_owned())
+        .collect();
+    let (hosts, here) = match &args.raised {
+        Some(raised) => (raised.hosts.clone(), raised.host.clone()),
+        None => (Hosts::default(), "local".to_owned()),
+    };
+    let agents = args.hosts.iter().filter_map(|host| match host {
+        Host::Local => None,
+        Host::Agent(at) => Some(*at),
+    });
+    Ok(Some(Box::new(RunUpgrades {
+        about: version::own(&again.kinds),
+        functions: functions.into_iter().collect(),
+        here,
+        hosts,
+        agents: agents.collect(),
+        key: cluster::key(args)?,
+        run: cluster::name_of(args),
+        obstacle: obstacle(args, ports),
+    })))
+}
+
+/// Why no other process could go on where the switch's ends. That its runtimes are in it, it finds by
+/// itself.
+fn obstacle(args: &Run, ports: &Ports) -> Option<String> {
+    if args.guarded {
+        return Some("its bump fails open, and the process that guards it stays".to_owned());
+    }
+    if let Some(why) = bound_to_one(ports) {
+        return Some(why);
+    }
+    let plays = |spec: &PortSpec| spec.live().is_none() && *spec != PortSpec::Null;
+    let mut played = ports.inputs.iter().filter(|port| plays(&port.spec));
+    played.next().filter(|_| args.raised.is_none()).map(|port| {
+        format!(
+            "another process would read `{}` from its start again (`weir up` goes on behind what was \
+             read)",
+            port.text
+        )
+    })
+}
+
+impl RunUpgrades {
+    /// Names and addresses of the agents.
+    fn agents(&self) -> Vec<(String, SocketAddr)> {
+        let named = self.hosts.list().into_iter();
+        let named: Vec<_> = named
+            .filter_map(|host| Some((host.name, host.agent?)))
+            .collect();
+        match named.is_empty() {
+            true => self.agents.iter().map(|at| (at.to_string(), *at)).collect(),
+            false => named,
+        }
+    }
+
+    fn at(&self, agent: SocketAddr) -> Result<AtHost, String> {
+        let key = self.key.ok_or("the run has no key")?;
+        Ok(AtHost { agent, key })
+    }
+
+    fn found(&self, about: &About) -> Result<Found, String> {
+        let changes = self.about.state_changes(about, &self.functions)?;
+        let changes = changes.into_iter().map(|change| StateChange {
+            function: change.function,
+            from: change.from,
+            to: change.to,
+            goes_back: change.goes_back,
+        });
+        Ok(Found {
+            program: id(&about.program),
+            changes: changes.collect(),
+        })
+    }
+
+    /// The target as the switch's own process finds it, with its file.
+    fn find(&self, target: &ProgramTarget) -> Result<(File, Found), String> {
+        if let Some(why) = &self.obstacle {
+            return Err(why.clone());
+        }
+        let (file, shown) = match target {
+            ProgramTarget::Path(path) => (program::open(path)?, path.display().to_string()),
+            ProgramTarget::Former => {
+                let former = program::former().map(File::try_clone);
+                let former = former.ok_or("it was no other program before")?;
+                let former = former.map_err(|error| error.to_string())?;
+                (former, "the program before".to_owned())
+            }
+        };
+        let about = program::ask(&file).map_err(|why| format!("{shown}: {why}"))?;
+        match self.about.quarrels_with(&about) {
+            Some(why) => Err(why),
+            None => Ok((file, self.found(&about)?)),
+        }
+    }
+
+    fn look_at(&self, host: String, agent: SocketAddr, target: Option<&Target>) -> HostPrograms {
+        let looked = self.at(agent).and_then(|at| at.look(target));
+        let mut programs = HostPrograms {
+            host,
+            is_switch: false,
+            program: Err(String::new()),
+            runtimes: Vec::new(),
+            target: None,
+        };
+        match looked {
+            Err(why) => programs.program = Err(format!("agent {agent}: {why}")),
+            Ok(seen) => {
+                programs.program = Ok(id(&seen.own));
+                let ours = seen.runtimes.iter().filter(|its| its.run == self.run);
+                programs.runtimes = ours.map(|its| (its.id, id(&its.program))).collect();
+                let found = |found: Result<About, String>| found.and_then(|its| self.found(&its));
+                programs.target = seen.target.map(found);
+            }
+        }
+        programs
+    }
+}
+
+impl Upgrades for RunUpgrades {
+    fn look(&mut self, target: Option<&ProgramTarget>) -> Vec<HostPrograms> {
+        let own = HostPrograms {
+            host: self.here.clone(),
+            is_switch: true,
+            program: Ok(id(Program::own())),
+            runtimes: Vec::new(),
+            target: target.map(|target| self.find(target).map(|(_, found)| found)),
+        };
+        let target = target.map(target_of);
+        let agents = self.agents().into_iter();
+        let agents = agents.map(|(host, agent)| self.look_at(host, agent, target.as_ref()));
+        std::iter::once(own).chain(agents).collect()
+    }
+
+    fn upgrade_agent(&mut self, host: &str, target: &ProgramTarget) -> Result<(), String> {
+        let mut agents = self.agents().into_iter();
+        let agent = agents.find(|(name, _)| name == host);
+        let (_, agent) = agent.ok_or_else(|| format!("no host {host} has an agent"))?;
+        let (at, target) = (self.at(agent)?, target_of(target));
+        let seen = at.look(Some(&target))?;
+        let about = seen.target.ok_or("it does not say what the program is")??;
+        self.found(&about)?;
+        at.take(&target, seen.life).map(drop)
+    }
+
+    fn prepare_switch(&mut self, target: &ProgramTarget) -> Result<(), String> {
+        let (file, _) = self.find(target)?;
+        *program::next() = Some(file);
+        Ok(())
+    }
+
+    fn forget(&mut self) {
+        *program::next() = None;
+    }
+}
+
+fn target_of(target: &ProgramTarget) -> Target {
+    match target {
+        ProgramTarget::Path(path) => Target::Path(Path::to_path_buf(path)),
+        ProgramTarget::Former => Target::Former,
+    }
+}
+
+fn id(program: &Program) -> ProgramId {
+    ProgramId {
+        version: program.version.clone(),
+        digest: program.digest.clone(),
+    }
+}
