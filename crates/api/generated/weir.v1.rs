@@ -713,6 +713,9 @@ pub struct DrainRuntimesRequest {
     /// How states come over; that of the last drain holds for all that are under way.
     #[prost(enumeration = "MoveMode", tag = "2")]
     pub mode: i32,
+    /// Another one starts in the place of each when it is over.
+    #[prost(bool, tag = "3")]
+    pub renew: bool,
 }
 #[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]
 pub struct DrainRuntimesResponse {}
@@ -835,18 +838,6 @@ pub struct DropReason {
     /// Packets dropped for it since the start.
     #[prost(uint64, tag = "4")]
     pub packets: u64,
-}
-#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
-pub struct StartRuntimesRequest {
-    /// Numbers of the places, as RuntimePlace.place has them.
-    #[prost(uint32, repeated, tag = "1")]
-    pub places: ::prost::alloc::vec::Vec<u32>,
-}
-#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
-pub struct StartRuntimesResponse {
-    /// Ids of the runtimes, in the order of the places.
-    #[prost(uint32, repeated, tag = "1")]
-    pub started: ::prost::alloc::vec::Vec<u32>,
 }
 /// How the states of units come over; docs/handover.md says what each does.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, ::prost::Enumeration)]
@@ -1644,32 +1635,6 @@ pub mod instance_client {
             req.extensions_mut().insert(GrpcMethod::new("weir.v1.Instance", "Reload"));
             self.inner.unary(req, path, codec).await
         }
-        /// Starts runtimes at places whose runtimes are over. The answer does not wait for them.
-        /// FAILED_PRECONDITION, and none starts, where one of the places is not free.
-        pub async fn start_runtimes(
-            &mut self,
-            request: impl tonic::IntoRequest<super::StartRuntimesRequest>,
-        ) -> std::result::Result<
-            tonic::Response<super::StartRuntimesResponse>,
-            tonic::Status,
-        > {
-            self.inner
-                .ready()
-                .await
-                .map_err(|e| {
-                    tonic::Status::unknown(
-                        format!("Service was not ready: {}", e.into()),
-                    )
-                })?;
-            let codec = tonic_prost::ProstCodec::default();
-            let path = http::uri::PathAndQuery::from_static(
-                "/weir.v1.Instance/StartRuntimes",
-            );
-            let mut req = request.into_request();
-            req.extensions_mut()
-                .insert(GrpcMethod::new("weir.v1.Instance", "StartRuntimes"));
-            self.inner.unary(req, path, codec).await
-        }
         /// The programs that the instance's processes run, the switch's first, and what a program would
         /// change that may take their place.
         pub async fn list_programs(
@@ -1697,8 +1662,8 @@ pub mod instance_client {
             self.inner.unary(req, path, codec).await
         }
         /// Has one process become another program: an agent, which keeps its runtimes, or the switch, whose
-        /// runtimes wait for its successor. The answer for an agent comes when it has; the switch ends
-        /// after its answer. FAILED_PRECONDITION, and nothing has changed, where that can't be: why.
+        /// runtimes wait for its successor. The answer for an agent comes when it has; the switch
+        /// ends, and its connections may do so before the answer. FAILED_PRECONDITION, and nothing has changed, where that can't be: why.
         pub async fn upgrade_process(
             &mut self,
             request: impl tonic::IntoRequest<super::UpgradeProcessRequest>,
@@ -1946,15 +1911,6 @@ pub mod instance_server {
             &self,
             request: tonic::Request<super::ReloadRequest>,
         ) -> std::result::Result<tonic::Response<super::ReloadResponse>, tonic::Status>;
-        /// Starts runtimes at places whose runtimes are over. The answer does not wait for them.
-        /// FAILED_PRECONDITION, and none starts, where one of the places is not free.
-        async fn start_runtimes(
-            &self,
-            request: tonic::Request<super::StartRuntimesRequest>,
-        ) -> std::result::Result<
-            tonic::Response<super::StartRuntimesResponse>,
-            tonic::Status,
-        >;
         /// The programs that the instance's processes run, the switch's first, and what a program would
         /// change that may take their place.
         async fn list_programs(
@@ -1965,8 +1921,8 @@ pub mod instance_server {
             tonic::Status,
         >;
         /// Has one process become another program: an agent, which keeps its runtimes, or the switch, whose
-        /// runtimes wait for its successor. The answer for an agent comes when it has; the switch ends
-        /// after its answer. FAILED_PRECONDITION, and nothing has changed, where that can't be: why.
+        /// runtimes wait for its successor. The answer for an agent comes when it has; the switch
+        /// ends, and its connections may do so before the answer. FAILED_PRECONDITION, and nothing has changed, where that can't be: why.
         async fn upgrade_process(
             &self,
             request: tonic::Request<super::UpgradeProcessRequest>,
@@ -2540,51 +2496,6 @@ pub mod instance_server {
                     let inner = self.inner.clone();
                     let fut = async move {
                         let method = ReloadSvc(inner);
-                        let codec = tonic_prost::ProstCodec::default();
-                        let mut grpc = tonic::server::Grpc::new(codec)
-                            .apply_compression_config(
-                                accept_compression_encodings,
-                                send_compression_encodings,
-                            )
-                            .apply_max_message_size_config(
-                                max_decoding_message_size,
-                                max_encoding_message_size,
-                            );
-                        let res = grpc.unary(method, req).await;
-                        Ok(res)
-                    };
-                    Box::pin(fut)
-                }
-                "/weir.v1.Instance/StartRuntimes" => {
-                    #[allow(non_camel_case_types)]
-                    struct StartRuntimesSvc<T: Instance>(pub Arc<T>);
-                    impl<
-                        T: Instance,
-                    > tonic::server::UnaryService<super::StartRuntimesRequest>
-                    for StartRuntimesSvc<T> {
-                        type Response = super::StartRuntimesResponse;
-                        type Future = BoxFuture<
-                            tonic::Response<Self::Response>,
-                            tonic::Status,
-                        >;
-                        fn call(
-                            &mut self,
-                            request: tonic::Request<super::StartRuntimesRequest>,
-                        ) -> Self::Future {
-                            let inner = Arc::clone(&self.0);
-                            let fut = async move {
-                                <T as Instance>::start_runtimes(&inner, request).await
-                            };
-                            Box::pin(fut)
-                        }
-                    }
-                    let accept_compression_encodings = self.accept_compression_encodings;
-                    let send_compression_encodings = self.send_compression_encodings;
-                    let max_decoding_message_size = self.max_decoding_message_size;
-                    let max_encoding_message_size = self.max_encoding_message_size;
-                    let inner = self.inner.clone();
-                    let fut = async move {
-                        let method = StartRuntimesSvc(inner);
                         let codec = tonic_prost::ProstCodec::default();
                         let mut grpc = tonic::server::Grpc::new(codec)
                             .apply_compression_config(

@@ -158,9 +158,10 @@ impl About {
             let Some(here) = self.functions.get(name) else {
                 continue;
             };
-            let there = next.functions.get(name).ok_or_else(|| {
-                format!("weir {} has no function `{name}`", next.program.version)
-            })?;
+            let there = next
+                .functions
+                .get(name)
+                .ok_or_else(|| format!("weir {} has no function `{name}`", next.program.version))?;
             let pairs = [
                 (here.state, there.state),
                 (here.flow_state, there.flow_state),

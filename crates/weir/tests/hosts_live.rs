@@ -16,6 +16,8 @@ mod agents;
 mod bed;
 #[path = "support/network.rs"]
 mod network;
+#[path = "support/program.rs"]
+mod program;
 mod support;
 #[path = "support/web.rs"]
 mod web;
@@ -26,7 +28,7 @@ use std::thread::JoinHandle;
 use std::time::Duration;
 
 use agents::{Agent, KEY, key};
-use network::process::children;
+use network::process::{children, wait_for};
 use network::{Cable, Network, STATEFUL, must};
 use support::{Folder, conserved, nothing_is_lost, number};
 
@@ -196,6 +198,58 @@ fn connections_outlive_their_switch() {
         for agent in &agents {
             assert_eq!(agent.said().matches("is taken over").count(), 3);
         }
+    }
+}
+
+/// Firewall and NAT: switch, agents and runtimes become another program, and again what they were,
+/// and no connection sees it but by a pause. All processes but the runtimes' keep their numbers.
+#[test]
+fn connections_outlive_an_upgrade() {
+    if !bed::possible(&[]) {
+        return;
+    }
+    let network = network();
+    let folder = Folder::new();
+    let chain = folder.path("stateful.yaml");
+    std::fs::write(&chain, STATEFUL).unwrap();
+    let (key, socket) = (key(&folder, "key", KEY), folder.path("it.sock"));
+    let next = program::next(&folder);
+    web::server(&network);
+    let mut agents = [0, 1].map(|number| agent(&network, number, &chain, &key));
+    let hosts = format!("{},{}", agents[0].at, agents[1].at);
+    let words = words("2", &hosts, &key, "each-burst");
+    let weir = network.weir(&chain, &[&words[..], &["--control", &socket]].concat());
+    network.ping(1);
+    let (stop, fetching) = fetch_on(&network);
+    let own = env!("CARGO_BIN_EXE_weir");
+    for (words, program) in [
+        (&["--to", next.as_str()][..], next.as_str()),
+        (&["--rollback"][..], own),
+    ] {
+        let more = ["-i", &socket, "--timeout", "120"];
+        let ran = support::run([&["upgrade"], words, &more].concat());
+        assert_eq!(ran.code, 0, "{}{}", ran.out, ran.err);
+        let digest = program::digest(program);
+        let running = wait_for("five processes", || {
+            program::running(&socket).filter(|all| all.len() == 5)
+        });
+        assert!(running.iter().all(|of| *of == digest), "{running:?}");
+        assert!(!fetching.is_finished(), "after {words:?}");
+        std::thread::sleep(Duration::from_secs(1));
+    }
+    assert!(agents.iter_mut().all(Agent::runs));
+    stop.send(()).unwrap();
+    let done = fetching.join().unwrap();
+    assert!(done.as_ref().is_ok_and(|done| *done > 2), "{done:?}");
+    let ran = weir.end("-TERM");
+    assert_eq!(ran.code, 0, "{}", ran.err);
+    let summary = ran.json();
+    assert!(number(&summary, "/switch/recovered") > 0, "{summary}");
+    for none in ["/switch/unit_lost", "/switch/claim_refused"] {
+        assert_eq!(summary.pointer(none), None, "{summary}");
+    }
+    for agent in &agents {
+        assert_eq!(agent.said().matches("upgraded to weir").count(), 2);
     }
 }
 

@@ -10,8 +10,8 @@ pub enum Resize {
     Drain(Vec<u32>, ScriptMode),
     /// So many run: more are started, or those of the last places are drained.
     Scale(u32, ScriptMode),
-    /// Runtimes start at these places, whose runtimes are over.
-    Start(Vec<u32>),
+    /// The same, and another one starts in the place of each when it is over.
+    Renew(Vec<u32>, ScriptMode),
 }
 
 /// The runtimes that come and go by a [`Resize`], by their ids.

@@ -321,7 +321,11 @@ impl Instance for Service {
         request: Request<v1::DrainRuntimesRequest>,
     ) -> Result<Response<v1::DrainRuntimesResponse>, Status> {
         let request = request.into_inner();
-        let wanted = Resize::Drain(request.runtimes, mode_of(request.mode)?);
+        let mode = mode_of(request.mode)?;
+        let wanted = match request.renew {
+            false => Resize::Drain(request.runtimes, mode),
+            true => Resize::Renew(request.runtimes, mode),
+        };
         self.asked.resize(wanted).await?;
         Ok(Response::new(v1::DrainRuntimesResponse {}))
     }
@@ -350,15 +354,6 @@ impl Instance for Service {
             Ok(answer) => answer.map(Response::new),
             Err(_) => Err(Status::internal("the change failed")),
         }
-    }
-
-    async fn start_runtimes(
-        &self,
-        request: Request<v1::StartRuntimesRequest>,
-    ) -> Result<Response<v1::StartRuntimesResponse>, Status> {
-        let wanted = Resize::Start(request.into_inner().places);
-        let Resized { started, .. } = self.asked.resize(wanted).await?;
-        Ok(Response::new(v1::StartRuntimesResponse { started }))
     }
 
     async fn list_programs(

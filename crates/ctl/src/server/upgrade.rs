@@ -39,7 +39,8 @@ impl Asked {
             ProgramTarget::Path(path) => format!("its agent is {} now", path.display()),
             ProgramTarget::Former => "its agent is the program before again".to_owned(),
         };
-        self.events.note(About::Host(request.host), What::Upgraded(to));
+        self.events
+            .note(About::Host(request.host), What::Upgraded(to));
         Ok(())
     }
 

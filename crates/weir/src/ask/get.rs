@@ -59,9 +59,10 @@ fn programs(args: &Get) -> Outcome {
         Format::Text => output::line(&text(&table(&hosts, false)))?,
         Format::Json => {
             let all = hosts.iter().map(|host| {
-                let runtimes = host.runtimes.iter().map(
-                    |its| json!({"runtime": its.runtime, "program": program(&its.program)}),
-                );
+                let runtimes = host
+                    .runtimes
+                    .iter()
+                    .map(|its| json!({"runtime": its.runtime, "program": program(&its.program)}));
                 json!({
                     "host": host.host,
                     "process": if host.is_switch { "switch" } else { "agent" },

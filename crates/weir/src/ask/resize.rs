@@ -30,6 +30,7 @@ pub(crate) fn drain(args: &Drain) -> Outcome {
         let request = v1::DrainRuntimesRequest {
             runtimes: runtimes.clone(),
             mode: mode_of(how.mode).into(),
+            renew: false,
         };
         let asked = client.drain_runtimes(request).await;
         asked.map_err(|status| failure(&status))?;

@@ -50,8 +50,8 @@ pub use executor::Executor;
 pub(crate) use executor::{take_log, thread_counts};
 pub use hand_overs::HandOvers;
 pub use histogram::Histogram;
-pub use link::{Lease, RemoteHosts, RemoteProcess};
 pub(crate) use link::SPEAKS;
+pub use link::{Lease, RemoteHosts, RemoteProcess};
 pub use pipeline::{
     BorderEnd, ChainEnd, ChainPlan, Pace, Patience, Pipeline, PipelineEnd, PipelineSettings,
     ProcessEnd, Processes, StageProcess, ThreadCounts,

@@ -6,8 +6,8 @@ use std::time::{Duration, Instant};
 
 use indicatif::ProgressBar;
 use weir_ctl::command::{
-    CommandHandler, CommandSender, CommandTarget, HandingOver, MoveUnits, Moving, Part, Replacement, Resize,
-    Resizing, ThreadCounts, Visit,
+    CommandHandler, CommandSender, CommandTarget, HandingOver, MoveUnits, Moving, Part,
+    Replacement, Resize, Resizing, ThreadCounts, Visit,
 };
 use weir_exec::{Node, Parker, Round, Wakers, worker};
 use weir_graph::ChainFile;

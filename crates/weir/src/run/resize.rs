@@ -1,6 +1,7 @@
 //! Runtimes that come and go while a cluster runs, as an operator asks (`weir drain`,
 //! `weir scale`).
 
+use std::collections::BTreeSet;
 use std::time::{Duration, Instant};
 
 use weir_ctl::command::{Resize, Resized};
@@ -17,7 +18,11 @@ const STILL: Duration = Duration::from_millis(500);
 
 /// The runtimes that are to end as soon as they have given their units away.
 #[derive(Debug, Default)]
-pub(super) struct Leaving(Vec<Leaver>);
+pub(super) struct Leaving {
+    leavers: Vec<Leaver>,
+    /// Places at which another one starts when they are free.
+    renewed: BTreeSet<usize>,
+}
 
 #[derive(Debug)]
 struct Leaver {
@@ -40,14 +45,26 @@ impl Leaving {
         wanted: &Resize,
     ) -> Result<Resized, String> {
         match wanted {
-            Resize::Drain(ids, mode) => {
-                let ids: Vec<RuntimeId> = ids.iter().map(|id| RuntimeId(*id)).collect();
-                check(cluster, &ids)?;
-                self.drain(cluster, &ids, *mode)
+            Resize::Drain(ids, mode) => self.checked(cluster, ids, *mode),
+            Resize::Renew(ids, mode) => {
+                let resized = self.checked(cluster, ids, *mode)?;
+                let places = ids.iter().map(|id| cluster.place_of(RuntimeId(*id)));
+                self.renewed.extend(places);
+                Ok(resized)
             }
             Resize::Scale(count, mode) => self.scale(cluster, *count as usize, *mode),
-            Resize::Start(places) => start(cluster, places),
         }
+    }
+
+    fn checked(
+        &mut self,
+        cluster: &mut Cluster,
+        ids: &[u32],
+        mode: ScriptMode,
+    ) -> Result<Resized, String> {
+        let ids: Vec<RuntimeId> = ids.iter().map(|id| RuntimeId(*id)).collect();
+        check(cluster, &ids)?;
+        self.drain(cluster, &ids, mode)
     }
 
     /// Drains those that run, and has those not start that were to.
@@ -62,8 +79,8 @@ impl Leaving {
             if !cluster.give_up(*id) {
                 let drained = cluster.drain(*id, move_mode(mode));
                 drained.map_err(|why| why.to_string())?;
-                self.0.retain(|leaver| leaver.id != *id);
-                self.0.push(Leaver {
+                self.leavers.retain(|leaver| leaver.id != *id);
+                self.leavers.push(Leaver {
                     id: *id,
                     mode,
                     units: cluster.units_of(*id),
@@ -120,31 +137,16 @@ impl Leaving {
 
     /// Ends those that have nothing left. One that has died is no longer waited for.
     pub(super) fn attend(&mut self, cluster: &mut Cluster) {
-        self.0.retain_mut(|leaver| {
+        self.leavers.retain_mut(|leaver| {
             if !cluster.drains(leaver.id) || cluster.remove(leaver.id) {
                 return false;
             }
             !leaver.look(cluster)
         });
+        // A thread that can't be started now is tried again.
+        self.renewed
+            .retain(|place| !cluster.is_free(*place) || cluster.start_at(*place).is_err());
     }
-}
-
-/// Starts runtimes at these places, by their numbers.
-fn start(cluster: &mut Cluster, places: &[u32]) -> Result<Resized, String> {
-    let most = cluster.most_runtimes();
-    let none = |place: &u32| format!("there is no place {place}: there are {most}");
-    let places: Result<Vec<usize>, String> = places
-        .iter()
-        .map(|place| {
-            let at = (*place as usize).checked_sub(1).filter(|at| *at < most);
-            at.ok_or_else(|| none(place))
-        })
-        .collect();
-    let started = cluster.start_at(&places?)?;
-    Ok(Resized {
-        started: started.iter().map(|id| id.0).collect(),
-        ..Resized::default()
-    })
 }
 
 impl Leaver {
@@ -216,7 +218,7 @@ mod tests {
         let resized = leaving.begin(&mut bed.cluster, wanted)?;
         bed.until("it is done", |cluster| {
             leaving.attend(cluster);
-            leaving.0.is_empty() && is_so(cluster)
+            leaving.leavers.is_empty() && is_so(cluster)
         });
         Ok(resized)
     }

@@ -49,9 +49,7 @@ pub(super) fn note_start(start: u32) {
 /// Takes what the program before has left for this one. True where there was one: the texts that ran
 /// are to run on.
 pub(super) fn resume() -> Result<bool, Failure> {
-    let failed = |why: String| {
-        Failure::outside(format!("what the program before has left: {why}"))
-    };
+    let failed = |why: String| Failure::outside(format!("what the program before has left: {why}"));
     let legacies = program::legacies();
     let Some(mut channel) = legacies.map_err(|error| failed(error.to_string()))? else {
         return Ok(false);
@@ -74,7 +72,8 @@ pub(super) fn resume() -> Result<bool, Failure> {
 
 /// Where the switch has handed over, the program that was made ready takes the place of this one.
 pub(super) fn conclude(outcome: Outcome) -> Outcome {
-    let has_handed_over = matches!(&outcome, Err(failure) if failure.message.starts_with(HANDED_OVER));
+    let has_handed_over =
+        matches!(&outcome, Err(failure) if failure.message.starts_with(HANDED_OVER));
     let next = program::next().take().filter(|_| has_handed_over);
     let Some(next) = next else {
         return outcome;
@@ -84,7 +83,9 @@ pub(super) fn conclude(outcome: Outcome) -> Outcome {
         return Ok(Exit::Again);
     }
     let why = become_program(&next);
-    say(format_args!("warning: it can't become the next program: {why}"));
+    say(format_args!(
+        "warning: it can't become the next program: {why}"
+    ));
     // Whoever looks after it starts this one again, which takes its runtimes over.
     Ok(Exit::Again)
 }

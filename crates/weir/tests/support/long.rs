@@ -146,6 +146,16 @@ impl Long {
         }
     }
 
+    /// Of one that writes no packets.
+    pub(crate) fn ended_without_capture(mut self) -> Run {
+        let summary = self.summary();
+        Run {
+            summary,
+            out: Default::default(),
+            events: sorted(&self.folder.path("events.json")),
+        }
+    }
+
     /// The summary of one that writes nothing.
     pub(crate) fn summed_up(mut self) -> Value {
         self.summary()

@@ -12,6 +12,7 @@ use std::time::{Duration, Instant};
 
 use indicatif::ProgressBar;
 use serde_json::{Value, json};
+use tonic::Code;
 use weir_api::v1;
 use weir_ctl::client;
 
@@ -186,10 +187,17 @@ impl<'a> Job<'a> {
             target: Some(self.target.clone()),
         };
         let upgraded = self.client.upgrade_process(request).await;
-        upgraded.map(drop).map_err(|status| {
+        upgraded.map(drop).or_else(|status| {
+            // A switch that has handed over may be gone before its answer is out.
+            if is_switch && matches!(status.code(), Code::Unavailable | Code::Unknown) {
+                return Ok(());
+            }
             let what = if is_switch { "the switch" } else { "its agent" };
             let why = failure(&status);
-            Failure::outside(format!("host {host}: {what}: {}", why.why()))
+            Err(Failure::outside(format!(
+                "host {host}: {what}: {}",
+                why.why()
+            )))
         })
     }
 
@@ -201,20 +209,15 @@ impl<'a> Job<'a> {
             // It has died meanwhile: its successor has the next program.
             return Ok(());
         };
-        self.drain(&before, &[runtime]).await?;
+        self.drain(&[runtime], true).await?;
+        let what = format!("runtime {runtime} gives its flows away, and another one starts");
+        let next = self.wait(&what, |stats| {
+            let mut there = stats.runtimes.iter().filter(|now| now.place == place.place);
+            let next = there.find(|now| now.id != runtime && is_up(now));
+            next.map(|now| now.id)
+        });
+        let next = next.await?;
         let after = places(&mut self.client).await?;
-        let request = v1::StartRuntimesRequest {
-            places: vec![place.place],
-        };
-        let started = self.client.start_runtimes(request).await;
-        let started = started.map_err(|status| failure(&status))?.into_inner();
-        let Some(next) = started.started.first().copied() else {
-            return Err(Failure::outside("the instance has started no runtime"));
-        };
-        self.wait(&format!("runtime {next} starts"), |places, _| {
-            places.get(&next).is_some_and(is_up)
-        })
-        .await?;
         self.move_back(&before, &after, &[(place.owns, next)])
             .await?;
         self.settle().await?;
@@ -236,7 +239,14 @@ impl<'a> Job<'a> {
         let here: Vec<v1::RuntimePlace> = here.filter(|place| is_up(place)).cloned().collect();
         if !here.is_empty() {
             let ids: Vec<u32> = here.iter().map(|place| place.id).collect();
-            self.drain(&before, &ids).await?;
+            self.drain(&ids, false).await?;
+            let what = "runtimes in the switch's process give their flows away";
+            self.wait(what, |stats| {
+                let is_there =
+                    |now: &v1::RuntimePlace| ids.contains(&now.id) && now.state != "over";
+                (!stats.runtimes.iter().any(is_there)).then_some(())
+            })
+            .await?;
         }
         let after = places(&mut self.client).await?;
         self.upgrade_process(host, true).await?;
@@ -259,25 +269,15 @@ impl<'a> Job<'a> {
         })
     }
 
-    /// Has runtimes give their flows to the others, and waits until they are over.
-    async fn drain(&mut self, before: &Places, runtimes: &[u32]) -> Result<(), Failure> {
+    /// Has runtimes give their flows to the others, and end.
+    async fn drain(&mut self, runtimes: &[u32], renew: bool) -> Result<(), Failure> {
         let request = v1::DrainRuntimesRequest {
             runtimes: runtimes.to_vec(),
             mode: v1::MoveMode::Unspecified.into(),
+            renew,
         };
         let asked = self.client.drain_runtimes(request).await;
-        asked.map_err(|status| failure(&status))?;
-        let what = runtimes.iter().map(u32::to_string).collect::<Vec<_>>();
-        let what = format!("runtime {} gives its flows away", what.join(", "));
-        let gone = |places: &Places, id: &u32| {
-            let place = before.get(id).map(|was| was.place);
-            let now = places.values().find(|now| Some(now.place) == place);
-            now.is_none_or(|now| now.id != *id || now.state == "over")
-        };
-        self.wait(&what, |places, _| {
-            runtimes.iter().all(|id| gone(places, id))
-        })
-        .await
+        asked.map(drop).map_err(|status| failure(&status))
     }
 
     /// Moves as many units to each of `next` as the one before it had: from those that have more of
@@ -315,13 +315,14 @@ impl<'a> Job<'a> {
 
     /// Waits until no unit moves, and each has its replica if it is to have one.
     async fn settle(&mut self) -> Result<(), Failure> {
-        self.wait("flows move back", |places, stats| {
-            let ready = places.values().filter(|place| is_up(place)).count();
-            stats.switches.iter().all(|switch| {
+        self.wait("flows move back", |stats| {
+            let ready = stats.runtimes.iter().filter(|place| is_up(place)).count();
+            let is_settled = stats.switches.iter().all(|switch| {
                 let replicates = switch.replication != "none" && ready > 1;
                 let unprotected = if replicates { switch.unprotected } else { 0 };
                 switch.unsettled + switch.queued + unprotected == 0
-            })
+            });
+            is_settled.then_some(())
         })
         .await
     }
@@ -353,19 +354,18 @@ impl<'a> Job<'a> {
         }
     }
 
-    /// Waits until it is so.
-    async fn wait(
+    /// Waits until something is there.
+    async fn wait<T>(
         &mut self,
         what: &str,
-        is_so: impl Fn(&Places, &v1::GetStatsResponse) -> bool,
-    ) -> Result<(), Failure> {
+        find: impl Fn(&v1::GetStatsResponse) -> Option<T>,
+    ) -> Result<T, Failure> {
         let begun = Instant::now();
         loop {
             let stats = self.client.get_stats(v1::GetStatsRequest {}).await;
             let stats = stats.map_err(|status| failure(&status))?.into_inner();
-            let all = stats.runtimes.iter().map(|place| (place.id, place.clone()));
-            if is_so(&all.collect(), &stats) {
-                return Ok(());
+            if let Some(found) = find(&stats) {
+                return Ok(found);
             }
             if begun.elapsed() >= self.args.timeout {
                 return Err(Failure::outside(format!(

@@ -5,8 +5,8 @@ use weir_api::v1;
 
 use crate::exit::Failure;
 
-use super::super::get::{Table, row};
 pub(super) use super::super::get::text;
+use super::super::get::{Table, row};
 use super::super::resize::{Places, is_up};
 
 /// The programs that run.
@@ -185,7 +185,11 @@ pub(in super::super) fn table(hosts: &[v1::HostPrograms], with_target: bool) -> 
         ];
         if with_target {
             let changes = host.changes.iter().map(|change| {
-                let back = if change.goes_back { "" } else { ", no way back" };
+                let back = if change.goes_back {
+                    ""
+                } else {
+                    ", no way back"
+                };
                 let (from, to) = (change.from, change.to);
                 format!("{} {from} to {to}{back}", change.function)
             });

@@ -22,7 +22,9 @@ pub(super) struct Drops {
 }
 
 async fn counts(client: &mut Client) -> Result<BTreeMap<String, u64>, Failure> {
-    let listed = client.list_drop_reasons(v1::ListDropReasonsRequest {}).await;
+    let listed = client
+        .list_drop_reasons(v1::ListDropReasonsRequest {})
+        .await;
     let listed = listed.map_err(|status| failure(&status))?.into_inner();
     let of_weir = listed.reasons.into_iter();
     let of_weir = of_weir.filter(|reason| reason.chain.is_empty());

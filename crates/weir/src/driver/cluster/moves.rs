@@ -91,26 +91,29 @@ impl Cluster {
         Ok(id)
     }
 
-    /// Starts runtimes at these places, from 0, whose runtimes are over.
+    /// The place of a runtime.
+    pub(crate) fn place_of(&self, runtime: RuntimeId) -> usize {
+        place_of(runtime, self.members.len())
+    }
+
+    /// A runtime may be started at this place.
+    pub(crate) fn is_free(&self, place: usize) -> bool {
+        self.free().iter().any(|id| self.place_of(*id) == place)
+    }
+
+    /// Starts a runtime at this place, if it is free.
     ///
     /// # Errors
     ///
-    /// One of the places is not free, and none starts; or a thread can't be started.
-    pub(crate) fn start_at(&mut self, places: &[usize]) -> Result<Vec<RuntimeId>, String> {
-        let (most, free) = (self.members.len(), self.free());
-        let mut ids: Vec<RuntimeId> = Vec::new();
-        for place in places {
-            let mut free = free.iter().filter(|id| place_of(**id, most) == *place);
-            match free.next() {
-                Some(id) if !ids.contains(id) => ids.push(*id),
-                _ => return Err(format!("place {} is not free", place + 1)),
-            }
+    /// No thread can be started.
+    pub(crate) fn start_at(&mut self, place: usize) -> Result<(), ExecError> {
+        let free = self.free();
+        let id = free.into_iter().find(|id| self.place_of(*id) == place);
+        if let Some(id) = id {
+            self.place(id)?;
+            self.start_placed()?;
         }
-        for id in &ids {
-            self.place(*id).map_err(|error| error.to_string())?;
-        }
-        self.start_placed().map_err(|error| error.to_string())?;
-        Ok(ids)
+        Ok(())
     }
 
     /// Whether another process can go on with all flows where this one ends.

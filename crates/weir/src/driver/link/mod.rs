@@ -31,8 +31,8 @@ pub(super) use hello::HELLO;
 pub(crate) use hello::kind;
 pub use lease::Lease;
 pub(crate) use lease::{LeasePlan, Standing};
-pub(crate) use programs::{AtHost, Target};
 pub(super) use node::{LinkNode, LinkPlan};
+pub(crate) use programs::{AtHost, Target};
 pub use remote::RemoteProcess;
 pub(super) use survivors::Found;
 

@@ -571,6 +571,10 @@ impl Node for RemoteNode {
         let mut last = last.into_iter().peekable();
         let until = Instant::now() + PATIENCE;
         while (last.peek().is_some() || !link.is_idle()) && Instant::now() < until {
+            // A switch that has heard all may be gone before its last word is here.
+            if link.is_silent() || socket.refused() >= REFUSED {
+                break;
+            }
             while link.has_room()
                 && let Some(message) = last.next()
             {

@@ -28,8 +28,8 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use weir_ctl::command::{
-    CommandHandler, CommandTarget, HandingOver, MoveUnits, Moving, Part, Replacement, Resize, Resizing,
-    ThreadCounts, Visit,
+    CommandHandler, CommandTarget, HandingOver, MoveUnits, Moving, Part, Replacement, Resize,
+    Resizing, ThreadCounts, Visit,
 };
 use weir_exec::{IdleStrategy, Node, Parker, Parks, Round, worker};
 use weir_io::live::Waiter;

@@ -26,9 +26,9 @@ use crate::seed;
 use super::{signals, texts};
 
 use agents::{Agents, Plan};
-use programs::ProgramsOfRun;
 pub(super) use composed::bound_to_one;
 pub(crate) use composed::{Composed, load};
+use programs::ProgramsOfRun;
 
 /// Runs a cluster until its inputs have ended.
 pub(crate) fn run(args: &Up, kinds: &[Kind]) -> Outcome {
