@@ -149,12 +149,12 @@ pub fn classify_line(bytes: &[u8], strict: bool) -> Start {
         Some(b'\r' | b'\n') if METHODS_WITHOUT_TARGET.contains(&method) && !strict => {}
         Some(_) => return Start::No,
     }
-    let Some(end) = rest.iter().position(|&b| b == b'\n') else {
-        return if !known && rest.len() > LONGEST_STRANGE_LINE {
-            Start::No
-        } else {
-            Start::NeedMore
-        };
+    let end = rest.iter().position(|&b| b == b'\n');
+    if !known && end.unwrap_or(rest.len()) > LONGEST_STRANGE_LINE {
+        return Start::No;
+    }
+    let Some(end) = end else {
+        return Start::NeedMore;
     };
     let line = rest.get(..end).unwrap_or(rest).trim_ascii();
     let (target, version) = split_target(line);

@@ -11,7 +11,7 @@ use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
 use super::ending::{Ending, HeadOf, head_end};
 use super::head::Body;
 use super::line::{RESPONSE, Start, classify_line, start_within, starts_with_ignoring_case};
-use super::store::Store;
+use super::store::{Store, tail};
 
 /// Reading state of one direction of a connection.
 #[derive(
@@ -30,7 +30,7 @@ pub struct MessageState {
     /// begins.
     after: u8,
     flags: u8,
-    /// Bytes of the line at hand, as far as they matter (up to 2); of a body,
+    /// Bytes of a trailer's line, as far as they matter (up to 2); of a body,
     /// whether any came.
     seen: u8,
     /// Place in the line of the head at hand: [`Ending`].
@@ -53,6 +53,8 @@ mod mode {
     pub(super) const SKIP_HEAD: u8 = 9;
     /// A body without a head in front of it.
     pub(super) const WITHOUT_HEAD: u8 = 10;
+    /// The rest of a line that was too long, and of no message.
+    pub(super) const SKIP_LINE: u8 = 11;
 }
 
 mod flag {
@@ -72,7 +74,7 @@ mod flag {
     pub(super) const EXTENSION: u8 = 128;
 }
 
-/// Longest line kept while looking for a message.
+/// Longest line kept while looking for a message, and at least while its start is not told from other bytes.
 const LONGEST_GARBAGE: u32 = 16 * 1024;
 
 /// A head that is complete, or as complete as it will ever be.
@@ -112,6 +114,11 @@ fn take<'p>(input: &mut &'p [u8], count: usize) -> &'p [u8] {
     head
 }
 
+/// Most bytes of a line that are kept while it is not known whether it begins a message.
+fn longest_line(limit: u32) -> usize {
+    limit.max(LONGEST_GARBAGE) as usize
+}
+
 /// Up to and with the next line feed.
 fn take_line<'p>(input: &mut &'p [u8]) -> &'p [u8] {
     let count = input
@@ -119,12 +126,6 @@ fn take_line<'p>(input: &mut &'p [u8]) -> &'p [u8] {
         .position(|&b| b == b'\n')
         .map_or(input.len(), |at| at + 1);
     take(input, count)
-}
-
-fn tail(store: &impl Store, count: u32) -> &[u8] {
-    let all = store.bytes();
-    all.get(all.len().saturating_sub(count as usize)..)
-        .unwrap_or(&[])
 }
 
 /// Takes `count` bytes off the end.
@@ -138,7 +139,7 @@ impl MessageState {
     pub fn reading(&self) -> &'static str {
         match self.mode {
             mode::START => "first line or head",
-            mode::GARBAGE => "garbage",
+            mode::GARBAGE | mode::SKIP_LINE => "garbage",
             mode::LENGTH => "body by length",
             mode::CHUNK_SIZE => "chunk size",
             mode::CHUNK => "chunk",
@@ -153,7 +154,10 @@ impl MessageState {
 
     /// True while a body, or its framing, is read.
     pub fn is_in_body(&self) -> bool {
-        !matches!(self.mode, mode::START | mode::GARBAGE | mode::IGNORE)
+        !matches!(
+            self.mode,
+            mode::START | mode::GARBAGE | mode::SKIP_LINE | mode::IGNORE
+        )
     }
 
     /// True while a body is read that only the end of the stream ends.
@@ -239,23 +243,20 @@ impl MessageState {
                 _ if input.is_empty() => return Step::More,
                 mode::CHUNK_SIZE => self.chunk_size(input),
                 mode::CHUNK_END => self.chunk_end(input),
-                mode::TRAILER | mode::SKIP_HEAD => {
+                mode::TRAILER => {
                     if self.blank_line(input) {
-                        if self.mode == mode::TRAILER {
-                            self.mode = mode::START;
-                            return Step::End;
-                        }
-                        self.mode = self.after;
+                        self.mode = mode::START;
+                        return Step::End;
                     }
                 }
-                mode::GARBAGE => self.garbage(input, store, probe),
-                mode::WITHOUT_HEAD => {
-                    if let Some(step) = self.without_head(input, store) {
-                        return step;
-                    }
-                }
-                _ => {
-                    if let Some(step) = self.start(input, store, limit) {
+                mode::SKIP_HEAD | mode::SKIP_LINE => self.skip(input),
+                other => {
+                    let step = match other {
+                        mode::GARBAGE => self.garbage(input, store, (limit, probe)),
+                        mode::WITHOUT_HEAD => self.without_head(input, store),
+                        _ => self.start(input, store, (limit, probe)),
+                    };
+                    if let Some(step) = step {
                         return step;
                     }
                 }
@@ -349,11 +350,12 @@ impl MessageState {
         (!held.is_empty()).then_some(Step::Body(held))
     }
 
+    /// Reads a head, and first finds out whether one begins. `None` where it is to be asked again, or another mode.
     fn start<'p>(
         &mut self,
         input: &mut &'p [u8],
         store: &mut impl Store,
-        limit: u32,
+        (limit, probe): (u32, u32),
     ) -> Option<Step<'p>> {
         if self.partial == 0 {
             let blank = input
@@ -365,7 +367,8 @@ impl MessageState {
             if input.is_empty() {
                 return Some(Step::More);
             }
-            let start = classify_line(input, self.has(flag::STRICT));
+            let line = input.get(..longest_line(limit)).unwrap_or(input);
+            let start = classify_line(line, self.has(flag::STRICT));
             match start {
                 Start::No => {
                     self.mode = mode::GARBAGE;
@@ -381,7 +384,10 @@ impl MessageState {
             }
         }
         while !input.is_empty() {
-            let (piece, ended) = self.piece(input, tail(store, self.partial));
+            if !self.has(flag::REQUEST | flag::RESPONSE) {
+                return self.first_line(input, store, (limit, probe));
+            }
+            let (piece, ended) = self.head_piece(input);
             if self.partial as usize + piece.len() > limit as usize || store.append(piece).is_err()
             {
                 return Some(self.too_long(piece, ended, store));
@@ -391,56 +397,66 @@ impl MessageState {
                 let len = core::mem::take(&mut self.partial);
                 return Some(self.found(HeadAt::Stored { len, whole: true }));
             }
-            if !self.has(flag::REQUEST | flag::RESPONSE) && !self.judge(piece, store) {
-                return None;
-            }
         }
         Some(Step::More)
     }
 
-    /// The next bytes that belong to the head, and whether it ended with them.
-    fn piece<'p>(&mut self, input: &mut &'p [u8], so_far: &[u8]) -> (&'p [u8], bool) {
-        if self.has(flag::REQUEST | flag::RESPONSE) {
-            // Line by line, so that a head that is too long is cut behind a line.
-            let line = take_line(&mut &**input);
-            let mut ending = Ending::from_byte(self.ending);
-            let (length, ended) = ending.head_bytes(line);
-            self.ending = ending.to_byte();
-            return (take(input, length), ended);
-        }
-        // Where a response may begin, its line must not be passed before that is known: more than LF ends it.
-        if starts_with_ignoring_case(RESPONSE, so_far) {
-            return (take(input, 1), false);
-        }
-        (take_line(input), false)
+    /// The next bytes of a line of the head, and whether the head ended with them.
+    fn head_piece<'p>(&mut self, input: &mut &'p [u8]) -> (&'p [u8], bool) {
+        // Line by line, so that a head that is too long is cut behind a line.
+        let line = take_line(&mut &**input);
+        let mut ending = Ending::from_byte(self.ending);
+        let (length, ended) = ending.head_bytes(line);
+        self.ending = ending.to_byte();
+        (take(input, length), ended)
     }
 
-    /// Judges the first line as far as it is there; false where it is none.
-    fn judge(&mut self, piece: &[u8], store: &mut impl Store) -> bool {
-        let whole_line = piece.last() == Some(&b'\n');
-        // Judging each of many tiny segments would cost the square of the line's length.
-        if !whole_line && self.partial > 64 && !self.partial.is_multiple_of(4096) {
-            return true;
+    /// Reads on in a line that may begin a message. Until that is known it is kept, be it longer than a head may be:
+    /// in a line that begins none one is looked for.
+    fn first_line(
+        &mut self,
+        input: &mut &[u8],
+        store: &mut impl Store,
+        (limit, probe): (u32, u32),
+    ) -> Option<Step<'static>> {
+        let before = self.partial;
+        let room = longest_line(limit).saturating_sub(before as usize);
+        // Where a response may begin, its line must not be passed before that is known: more than LF ends it.
+        let piece = if starts_with_ignoring_case(RESPONSE, tail(store, before)) {
+            take(input, 1)
+        } else {
+            let line = take_line(&mut &**input);
+            take(input, line.len().min(room))
+        };
+        let whole = piece.ends_with(b"\n");
+        if store.append(piece).is_err() {
+            return Some(self.drop_line(whole, store));
         }
-        let text = tail(store, self.partial);
-        match classify_line(text, self.has(flag::STRICT)) {
+        self.partial += piece.len() as u32;
+        let full = piece.len() >= room;
+        // Judging each of many tiny segments would cost the square of the line's length.
+        if !whole && !full && self.partial > 64 && before / 4096 == self.partial / 4096 {
+            return None;
+        }
+        match classify_line(tail(store, self.partial), self.has(flag::STRICT)) {
+            Start::NeedMore if full => return Some(self.drop_line(whole, store)),
             Start::NeedMore => {}
             Start::No => {
-                self.probed = self.probed.saturating_add(self.partial);
                 self.mode = mode::GARBAGE;
-                if whole_line {
-                    self.search(store);
-                }
-                return false;
+                let kept = self.partial <= LONGEST_GARBAGE;
+                return self.passed((self.partial, whole, kept), store, (limit, probe));
             }
             start => {
                 self.decide(start);
-                if whole_line {
+                if self.partial > limit {
+                    return Some(self.drop_line(whole, store));
+                }
+                if whole {
                     self.ending = Ending::at_line().to_byte();
                 }
             }
         }
-        true
+        None
     }
 
     fn decide(&mut self, start: Start) -> HeadOf {
@@ -465,19 +481,37 @@ impl MessageState {
     }
 
     /// A head is too long; it may have `ended` with the piece that is beyond the bound.
-    fn too_long<'p>(&mut self, line: &[u8], ended: bool, store: &mut impl Store) -> Step<'p> {
+    fn too_long<'p>(&mut self, piece: &[u8], ended: bool, store: &mut impl Store) -> Step<'p> {
         if let Some(head) = self.broken_head(store) {
             self.flags &= !flag::BROKEN;
-            if ended {
-                return head;
+            if !ended {
+                self.flags |= flag::TOO_LONG;
             }
-            self.flags |= flag::TOO_LONG;
-            self.seen = u8::from(line.last() != Some(&b'\n')) * 2;
             return head;
         }
+        self.drop_line(piece.ends_with(b"\n"), store)
+    }
+
+    /// Throws a line away that is too long to begin a message, with what is still to come of it unless it is `whole`.
+    fn drop_line<'p>(&mut self, whole: bool, store: &mut impl Store) -> Step<'p> {
         self.forget(store);
-        self.mode = mode::GARBAGE;
+        self.mode = if whole {
+            mode::GARBAGE
+        } else {
+            mode::SKIP_LINE
+        };
         Step::TooLong
+    }
+
+    /// Passes the rest of a head or line that was too long.
+    fn skip(&mut self, input: &mut &[u8]) {
+        let (ended, next) = match self.mode {
+            mode::SKIP_HEAD => (self.head_piece(input).1, self.after),
+            _ => (take_line(input).ends_with(b"\n"), mode::GARBAGE),
+        };
+        if ended {
+            self.mode = next;
+        }
     }
 
     /// The unfinished head, where its first line is there.
@@ -503,11 +537,7 @@ impl MessageState {
     pub fn body(&mut self, body: Body) {
         self.flags &= !(flag::EXTENSION | flag::FORBIDDEN);
         self.left = 0;
-        self.seen = if self.has(flag::TOO_LONG) {
-            self.seen
-        } else {
-            0
-        };
+        self.seen = 0;
         let next = match body {
             Body::None => mode::LENGTH,
             Body::Length(length) => {
@@ -604,7 +634,7 @@ impl MessageState {
                 }
                 head
             }
-            mode::GARBAGE => {
+            mode::GARBAGE | mode::SKIP_LINE => {
                 self.forget(store);
                 None
             }
@@ -617,35 +647,56 @@ impl MessageState {
 
     /// Passes (a part of) a line that begins with no message. The line is kept
     /// until it is whole: what precedes a message may end without a line feed.
-    fn garbage(&mut self, input: &mut &[u8], store: &mut impl Store, probe: u32) {
+    fn garbage(
+        &mut self,
+        input: &mut &[u8],
+        store: &mut impl Store,
+        bounds: (u32, u32),
+    ) -> Option<Step<'static>> {
         let line = take_line(input);
-        self.probed = self.probed.saturating_add(line.len() as u32);
+        let count = line.len() as u32;
+        let kept = self.partial + count <= LONGEST_GARBAGE && store.append(line).is_ok();
+        if kept {
+            self.partial += count;
+        }
+        let whole = line.ends_with(b"\n");
+        self.passed((count, whole, kept), store, bounds)
+    }
+
+    /// `count` more bytes belong to a line that begins with no message; the line may be `whole` now, and too long to
+    /// be `kept`.
+    fn passed(
+        &mut self,
+        (count, whole, kept): (u32, bool, bool),
+        store: &mut impl Store,
+        (limit, probe): (u32, u32),
+    ) -> Option<Step<'static>> {
+        self.probed = self.probed.saturating_add(count);
         if !self.has(flag::KNOWN) && self.probed > probe {
             self.forget(store);
             self.mode = mode::IGNORE;
-            return;
+        } else if !kept {
+            self.drop_line(whole, store);
+        } else if whole {
+            return self.search(store, limit);
         }
-        let too_long = self.partial + line.len() as u32 > LONGEST_GARBAGE;
-        if too_long || store.append(line).is_err() {
-            self.forget(store);
-            return;
-        }
-        self.partial += line.len() as u32;
-        if line.last() == Some(&b'\n') {
-            self.search(store);
-        }
+        None
     }
 
     /// Looks for a message inside the line that is kept.
-    fn search(&mut self, store: &mut impl Store) {
+    fn search(&mut self, store: &mut impl Store, limit: u32) -> Option<Step<'static>> {
         self.flags |= flag::STRICT;
         self.mode = mode::START;
         let text = tail(store, self.partial);
         let Some(at) = start_within(text) else {
-            return self.forget(store);
+            self.forget(store);
+            return None;
         };
         let start = classify_line(text.get(at..).unwrap_or(&[]), true);
         let keep = text.len() - at;
+        if keep > limit as usize {
+            return Some(self.drop_line(true, store));
+        }
         let (from, to) = (store.bytes().len() - keep, store.bytes().len() - text.len());
         store.bytes_mut().copy_within(from.., to);
         cut_tail(store, at as u32);
@@ -653,6 +704,7 @@ impl MessageState {
         self.decide(start);
         // The kept text ends with LF.
         self.ending = Ending::at_line().to_byte();
+        None
     }
 
     /// Reads a chunk's size as libhtp and browsers do: blanks in front and anything behind its digits are passed.

@@ -23,6 +23,13 @@ pub trait Store {
     fn append(&mut self, bytes: &[u8]) -> Result<(), StoreFull>;
 }
 
+/// The last `count` bytes.
+pub(super) fn tail(store: &impl Store, count: u32) -> &[u8] {
+    let all = store.bytes();
+    all.get(all.len().saturating_sub(count as usize)..)
+        .unwrap_or(&[])
+}
+
 /// The caller of [`super::message`] bounds a head and a line, so that memory of its own needs no other bound.
 impl Store for Vec<u8> {
     fn bytes(&self) -> &[u8] {
