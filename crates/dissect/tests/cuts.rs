@@ -176,3 +176,13 @@ fn the_end_of_a_head_that_is_too_long_may_be_cut() {
         assert!(found[2].contains("http.request_body true abc"), "{size}");
     }
 }
+
+#[test]
+fn a_compressed_body_of_a_request_is_kept_as_far_when_it_decompresses_to_too_much() {
+    let coded = miniz_oxide::deflate::compress_to_vec_zlib(&vec![0; 4 << 20], 9);
+    let head = format!(
+        "POST / HTTP/1.1\r\nContent-Encoding: deflate\r\nContent-Length: {}\r\n\r\n",
+        coded.len()
+    );
+    check(&[head.as_bytes(), &coded, GET].concat(), Limits::default());
+}

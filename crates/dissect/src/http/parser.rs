@@ -359,13 +359,14 @@ impl Side {
 
     fn add_body(&mut self, bytes: &[u8], limit: usize) {
         self.length = self.length.saturating_add(bytes.len() as u32);
-        if self.flags & (flag::FULL | flag::GAP) != 0 || self.flags & flag::OPEN == 0 {
+        if self.flags & (flag::GAP | flag::OPEN) != flag::OPEN {
             return;
         }
         let place = match self.codings.is_none() {
             true => &mut self.body,
             false => &mut self.coded,
         };
+        // A compressed body has this bound of its own: when it is decompressed depends on the segments.
         let room = limit.saturating_sub(place.len());
         if bytes.len() > room {
             self.flags |= flag::FULL;
@@ -374,8 +375,11 @@ impl Side {
     }
 
     fn decode_when_due(&mut self, means: &mut Means<'_, '_, '_>) {
-        if !self.codings.is_none() && self.coded.len() >= self.decode_at as usize {
-            self.decode(means.limits.body, false, means.decoder);
+        let limit = means.limits.body;
+        // What is as long as it may be stays so.
+        let due = self.coded.len() >= self.decode_at as usize && self.body.len() < limit;
+        if !self.codings.is_none() && due {
+            self.decode(limit, false, means.decoder);
         }
     }
 
