@@ -186,3 +186,12 @@ fn a_compressed_body_of_a_request_is_kept_as_far_when_it_decompresses_to_too_muc
     );
     check(&[head.as_bytes(), &coded, GET].concat(), Limits::default());
 }
+
+#[test]
+fn a_server_that_has_spoken_has_a_head_in_front_of_a_body() {
+    // A tunnel, which may carry HTTP again.
+    let requests = [b"CONNECT a:80 HTTP/1.1\r\n\r\n", GET].concat();
+    let server = b"\0HTTP/1.1 200 OK\r\n\r\n\r\ntext";
+    let found = check_behind(&requests, (false, server), Limits::default());
+    assert_eq!(heads(&found), 3, "{found:#?}");
+}

@@ -35,7 +35,9 @@ pub struct MessageState {
     seen: u8,
     /// Place in the line of the head at hand: [`Ending`].
     ending: u8,
-    pad: [u8; 3],
+    /// 1 once a message began; unlike [`flag::KNOWN`] for good.
+    begun: u8,
+    pad: [u8; 2],
 }
 
 mod mode {
@@ -186,7 +188,7 @@ impl MessageState {
         self.has(flag::KNOWN)
     }
 
-    /// True before the first byte of this direction.
+    /// True before the first byte of this direction, blank lines aside.
     pub(crate) fn is_fresh(&self) -> bool {
         *self == MessageState::default()
     }
@@ -325,6 +327,7 @@ impl MessageState {
     pub(super) fn begin_without_head(&mut self) {
         debug_assert!(self.is_fresh(), "a head may have begun");
         self.mode = mode::WITHOUT_HEAD;
+        self.begun = 1;
         self.flags |= flag::KNOWN | flag::RESPONSE;
     }
 
@@ -472,6 +475,7 @@ impl MessageState {
     fn found<'p>(&mut self, head: HeadAt<'p>) -> Step<'p> {
         self.flags &= !flag::STRICT;
         self.flags |= flag::KNOWN;
+        self.begun = 1;
         self.probed = 0;
         if self.has(flag::REQUEST) {
             Step::Request(head)
