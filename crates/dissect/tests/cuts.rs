@@ -1,4 +1,4 @@
-//! Messages do not depend on how the streams are cut, in real flows nor on snapshots between the pieces.
+//! Messages do not depend on how the streams are cut, nor on snapshots between the pieces: real flows, and bounds met exactly.
 
 mod common;
 
@@ -194,4 +194,28 @@ fn a_server_that_has_spoken_has_a_head_in_front_of_a_body() {
     let server = b"\0HTTP/1.1 200 OK\r\n\r\n\r\ntext";
     let found = check_behind(&requests, (false, server), Limits::default());
     assert_eq!(heads(&found), 3, "{found:#?}");
+}
+
+#[test]
+fn a_state_behind_a_long_line_can_be_read_again() {
+    // The response would be a head that is longer than a head may be, and its body goes on.
+    let server = [
+        b"\0HTTP/1.1 200 ",
+        &[b'x'; 70][..],
+        b"\r\n\r\n",
+        &[b'y'; 400],
+    ]
+    .concat();
+    let flow = Flow {
+        tcp: true,
+        pieces: vec![(true, GET.to_vec()), (false, server)],
+        ..Flow::default()
+    };
+    for seed in 1..60 {
+        let run = Run {
+            limits: SMALL,
+            seed: Some(seed),
+        };
+        assert_eq!(heads(&messages(&flow, run)), 1);
+    }
 }
