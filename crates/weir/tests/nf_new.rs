@@ -6,10 +6,13 @@
 #[allow(unreachable_pub)]
 #[path = "../src/nf/template/lib.rs"]
 mod port_knock;
+#[path = "support/process.rs"]
+mod process;
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 
+use process::{signal, wait_for};
 use weir_packet::{FrameMeta, FramePool, MemoryLayout, Side, Time};
 use weir_runtime::harness::{Craft, Harness};
 use weir_runtime::{Runtime, RuntimeConfig};
@@ -76,6 +79,126 @@ fn the_project_builds_and_passes_its_tests() {
     assert!(run.status.success(), "{}", text(&run.stderr));
     let summary: serde_json::Value = serde_json::from_slice(&run.stdout).expect("a summary");
     assert_eq!(summary["drops"]["port-knock.unanswered"], 950);
+}
+
+/// A project whose function's state has had two versions: the programs with either.
+fn two_releases(folder: &Path) -> [PathBuf; 2] {
+    let path = folder.display().to_string();
+    let made = weir(&["nf", "new", "knock-again", "--path", &path]);
+    assert!(made.status.success(), "{}", text(&made.stderr));
+    let built = |name: &str| {
+        let target = Path::new(env!("CARGO_TARGET_TMPDIR")).join("nf-new-target");
+        let cargo = Command::new(env!("CARGO"))
+            .arg("build")
+            .current_dir(folder)
+            .env("CARGO_NET_OFFLINE", "true")
+            .env("CARGO_TARGET_DIR", &target)
+            .env("CARGO_PROFILE_DEV_DEBUG", "false")
+            .output()
+            .expect("cargo runs");
+        assert!(cargo.status.success(), "{}", text(&cargo.stderr));
+        let program = folder.join(name);
+        std::fs::copy(target.join("debug/knock-again"), &program).unwrap();
+        program
+    };
+    let first = built("first");
+    let source = folder.join("src/lib.rs");
+    let mut code = std::fs::read_to_string(&source).unwrap();
+    for (before, after) in [
+        (
+            "    answered: u32,\n}",
+            "    answered: u32,\n    /// 1 where an earlier release began it.\n    upgraded: u64,\n}",
+        ),
+        (
+            "    const VERSION: u16 = 1;",
+            "    const VERSION: u16 = 2;\n    const OLDEST: u16 = 1;",
+        ),
+        (
+            "    fn close(&self",
+            "    fn upgrade(&self, version: u16, old: &[u8]) -> Option<Waiting> {\n        \
+             let old: [u8; 8] = old.try_into().ok().filter(|_| version == 1)?;\n        \
+             let [a, b, c, d, e, f, g, h] = old;\n        \
+             Some(Waiting {\n            unanswered: u32::from_le_bytes([a, b, c, d]),\n            \
+             answered: u32::from_le_bytes([e, f, g, h]),\n            upgraded: 1,\n        })\n    }\n\n    \
+             fn close(&self",
+        ),
+        (
+            ".text(\"reason\"",
+            ".number(\"upgraded\", flow.state.upgraded)\n                .text(\"reason\"",
+        ),
+    ] {
+        assert!(code.contains(before), "{before}");
+        code = code.replace(before, after);
+    }
+    std::fs::write(&source, code).unwrap();
+    [first, built("second")]
+}
+
+/// A process that ends with the test, however that ends.
+struct Killed(std::process::Child);
+
+impl Drop for Killed {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+/// A release that has the state in another version takes the flows of the one before, and none that
+/// does not read it.
+#[test]
+fn states_go_from_one_version_to_the_next() {
+    const FLOWS: usize = 60;
+    let folder = fresh("knock-again");
+    let [first, second] = two_releases(&folder);
+    let composition = format!(
+        "composition: knock\nchain: chain.yaml\nswitch: alpha\nreplication: each-burst\n\
+         heartbeat: 2s\nports: {{in: 'gen:flows={FLOWS},packets=100000000000'}}\n\
+         hosts:\n  - {{name: alpha}}\n  - {{name: beta, runtimes: 2}}\n  - {{name: gamma, runtimes: 1}}\n"
+    );
+    let file = folder.join("cluster.yaml");
+    std::fs::write(&file, composition).unwrap();
+    let (socket, events) = (folder.join("it.sock"), folder.join("events.json"));
+    let cluster = Command::new(&first)
+        .args(["up", "--quiet", "--control"])
+        .args([&socket, Path::new("--events"), &events, &file])
+        .stdout(std::process::Stdio::null())
+        .stderr(std::process::Stdio::null())
+        .spawn();
+    let mut cluster = Killed(cluster.expect("it starts"));
+    let ask = |words: &[&str]| {
+        let more = ["-i", socket.to_str().unwrap()];
+        let ran = weir(&[words, &more].concat());
+        (ran.status.code(), text(&ran.stdout), text(&ran.stderr))
+    };
+    wait_for("all flows", || {
+        let (_, said, _) = ask(&["flows", "--output", "json"]);
+        let listed: serde_json::Value = serde_json::from_str(&said).ok()?;
+        (listed["active"].as_u64()? == FLOWS as u64).then_some(())
+    });
+    let to = ["upgrade", "--to", second.to_str().unwrap()];
+    let (code, _, why) = ask(&to);
+    assert_eq!(code, Some(1), "{why}");
+    assert!(
+        why.contains("`knock-again` goes from version 1 to 2"),
+        "{why}"
+    );
+    let forward = ["--no-way-back", "--timeout", "120"];
+    let (code, said, why) = ask(&[&to[..], &forward].concat());
+    assert_eq!(code, Some(0), "{said}{why}");
+    let (code, _, why) = ask(&["upgrade", "--rollback"]);
+    assert_eq!(code, Some(1), "{why}");
+    assert!(why.contains("has version 2"), "{why}");
+    signal(cluster.0.id(), rustix::process::Signal::TERM);
+    assert!(cluster.0.wait().unwrap().success());
+    let events = std::fs::read_to_string(&events).unwrap();
+    let ended: Vec<&str> = (events.lines())
+        .filter(|line| line.contains("\"unanswered\":"))
+        .collect();
+    assert_eq!(ended.len(), FLOWS);
+    for line in ended {
+        assert!(line.contains("\"unanswered\":5,\"upgraded\":1,"), "{line}");
+    }
 }
 
 mod packet_api {

@@ -249,9 +249,10 @@ impl<'a> Job<'a> {
             .await?;
         }
         let after = places(&mut self.client).await?;
+        let started = started(&mut self.client).await?;
         self.upgrade_process(host, true).await?;
         self.drops.begin_anew();
-        self.reconnect(&before).await?;
+        self.reconnect(&before, started).await?;
         let now = places(&mut self.client).await?;
         let next = here.iter().filter_map(|was| {
             let next = now.values().find(|place| place.place == was.place)?;
@@ -328,16 +329,17 @@ impl<'a> Job<'a> {
     }
 
     /// Waits for the switch that takes over, with as many runtimes as there were.
-    async fn reconnect(&mut self, before: &Places) -> Result<(), Failure> {
+    /// The one that was asked until now has `old` as its start.
+    async fn reconnect(&mut self, before: &Places, old: u64) -> Result<(), Failure> {
         let until = Instant::now() + self.args.timeout;
         let ready = before.values().filter(|place| is_up(place)).count();
         loop {
             self.bar.set_message("the next switch takes over");
             self.bar.tick();
             tokio::time::sleep(LOOK).await;
-            if let Ok(client) = client::connect(&self.socket).await {
-                let mut client = client;
-                if let Ok(there) = places(&mut client).await
+            if let Ok(mut client) = client::connect(&self.socket).await {
+                if started(&mut client).await.is_ok_and(|start| start != old)
+                    && let Ok(there) = places(&mut client).await
                     && there.values().filter(|place| is_up(place)).count() >= ready
                 {
                     self.client = client;
@@ -419,6 +421,13 @@ impl<'a> Job<'a> {
             "error": failed.map(Failure::why),
         })
     }
+}
+
+/// When the instance has started: in-place, its process may be the one before.
+async fn started(client: &mut Client) -> Result<u64, Failure> {
+    let info = client.get_info(v1::GetInfoRequest {}).await;
+    let info = info.map_err(|status| failure(&status))?.into_inner();
+    Ok(info.started_unix_ns)
 }
 
 impl Step {
