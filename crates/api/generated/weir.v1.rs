@@ -19,7 +19,7 @@ pub struct Event {
     #[prost(uint64, tag = "2")]
     pub unix_ns: u64,
     /// `runtime_starts`, `runtime_ready`, `runtime_died`, `runtime_drains`, `runtime_ended`, `units_move`,
-    /// `recovered`, `host_ready` or `host_died`.
+    /// `recovered`, `host_ready`, `host_died` or `upgraded`.
     #[prost(string, tag = "3")]
     pub kind: ::prost::alloc::string::String,
     /// The runtime that it is about; 0 where it is about none.

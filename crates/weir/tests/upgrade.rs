@@ -164,6 +164,42 @@ fn an_upgrade_that_was_broken_off_goes_on() {
     .for_each(|of| assert_eq!(*of, digest));
 }
 
+/// One that stands by takes over, and those that stand by with the program before are started anew.
+#[test]
+fn switches_that_stand_by_are_upgraded_too() {
+    let folder = Folder::new();
+    let next = program::next(&folder);
+    let digest = program::digest(&next);
+    let more = format!("{CALM}\nstandby: beta");
+    let mut cluster = Long::up_to_nowhere("100000M", HOSTS, &more);
+    let socket = cluster.socket();
+    wait_for("three runtimes", || cluster.whole());
+    upgraded(&["--to", &next], &socket);
+    let running = program::running(&socket).unwrap();
+    assert!(running.iter().all(|of| *of == digest), "{running:?}");
+    let rows = wait_for("both switches", || {
+        let ran = run(["get", "hosts", &socket, "--output", "json"]);
+        let rows = (ran.code == 0).then(|| ran.json())?;
+        let there = rows.as_array()?.iter();
+        let there = there.filter(|row| row["switch_process"].is_u64()).count();
+        (there == 2).then_some(rows)
+    });
+    for row in rows.as_array().unwrap() {
+        let Some(process) = row["switch_process"].as_u64() else {
+            continue;
+        };
+        let program = std::fs::read_link(format!("/proc/{process}/exe")).unwrap();
+        assert_eq!(program, std::path::Path::new(&next), "{rows:#}");
+    }
+    let units = rows
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|row| number(row, "/units"));
+    assert_eq!(units.sum::<u64>(), 300);
+    cluster.child().kill().unwrap();
+}
+
 /// Where it was begun and has not reached the switch, the way back is to what the switch is.
 #[test]
 fn what_was_begun_is_taken_back() {

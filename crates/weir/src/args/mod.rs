@@ -9,6 +9,7 @@ mod seconds;
 #[cfg(feature = "simulator")]
 mod sim;
 mod up;
+mod version;
 
 use std::path::PathBuf;
 
@@ -40,6 +41,7 @@ pub(crate) use format::Format;
 pub(crate) use ids::{Ids, IdsCheck, IdsCommand};
 use seconds::seconds;
 pub(crate) use up::Up;
+pub(crate) use version::Version;
 
 /// The hidden command that a stage's process is started with.
 pub(crate) const ENGINE_PROCESS: &str = "engine-process";
@@ -427,14 +429,6 @@ pub(crate) struct Agent {
     /// Number of the process that started this one: it ends with that
     #[arg(long, value_name = "PROCESS", hide = true)]
     pub(crate) parent: Option<u32>,
-}
-
-/// The words of `weir version`.
-#[derive(Debug, ClapArgs)]
-pub(crate) struct Version {
-    /// How it is printed
-    #[arg(long, value_enum, default_value_t, value_name = "FORMAT")]
-    pub(crate) output: Format,
 }
 
 /// The words of a command that this program was built without.

@@ -10,6 +10,7 @@ mod rates;
 mod reload;
 mod resize;
 mod stats;
+mod table;
 #[cfg(feature = "terminal")]
 mod top;
 mod upgrade;

@@ -5,17 +5,17 @@ use std::net::SocketAddr;
 use weir_graph::{ChainFile, Script};
 use weir_nf::host::Stage;
 use weir_packet::MemoryLayout;
-use weir_protocol::Key;
 use weir_protocol::settings::Replication;
 use weir_runtime::RuntimeConfig;
 
 use crate::args::{Host, Run};
+use crate::chains;
 use crate::driver::process::digest_of_chains;
 use crate::driver::{ChainPlan, Cluster, ClusterSettings, RemoteHosts, RuntimeProcesses};
 use crate::exit::{Failure, Outcome};
-use crate::{chains, seed};
 
 use super::conclude::conclude;
+use super::identity::{beats, key, name_of, start_of};
 use super::input::Input;
 use super::line::Line;
 use super::onlook::Watched;
@@ -24,10 +24,7 @@ use super::played::Played;
 use super::player::Player;
 use super::ports::Ports;
 use super::summary::More;
-use super::{agent, apart, upgrade};
-
-/// Heartbeats in a row whose absence makes a runtime on another host suspect.
-const MISSED: u32 = 4;
+use super::{apart, upgrade};
 
 #[allow(clippy::too_many_arguments)] // each is a part of the run
 pub(super) fn run(
@@ -154,37 +151,6 @@ fn remote(args: &Run, plans: &[ChainPlan]) -> Result<Option<RemoteHosts>, Failur
             .or(upgrade::before()),
         lease: args.lease.clone(),
     }))
-}
-
-/// The key that the run shares with its agents.
-pub(super) fn key(args: &Run) -> Result<Option<Key>, Failure> {
-    match (&args.raised, &args.key) {
-        (Some(raised), _) => Ok(Some(raised.key)),
-        (None, Some(path)) => agent::key(path).map(Some),
-        (None, None) => Ok(None),
-    }
-}
-
-/// A number that no other start of a switch has.
-pub(super) fn start_of(args: &Run) -> u32 {
-    if let Some(lease) = &args.lease {
-        return lease.start();
-    }
-    match &args.raised {
-        Some(raised) => raised.start,
-        None => seed::random() as u32,
-    }
-}
-
-/// Interval of heartbeats in ns, and how many may be missing.
-pub(super) fn beats(args: &Run) -> (u64, u32) {
-    (args.heartbeat * 1_000_000, MISSED)
-}
-
-/// Name of a run among those that share agents: what finds it.
-pub(super) fn name_of(args: &Run) -> String {
-    let socket = args.control.as_ref().map(|path| path.display().to_string());
-    args.name.clone().or(socket).unwrap_or_default()
 }
 
 /// The script of a run; an empty one without.

@@ -14,6 +14,7 @@ mod engine_config;
 mod events_told;
 mod frames;
 mod guard;
+mod identity;
 mod input;
 mod line;
 mod live;

@@ -14,7 +14,7 @@ use crate::exit::Failure;
 use crate::say::say;
 use crate::service::Service;
 
-use super::cluster;
+use super::identity;
 use super::signals::end_signals;
 
 /// Hosts with agents, at least: two of them are a majority when one is gone.
@@ -112,7 +112,7 @@ fn tell_of_silence(standing: &Standing, host: &str) {
 
 /// Where it asks; `None` where nobody else stands by.
 fn plan(args: &Run, plans: &[ChainPlan]) -> Result<Option<LeasePlan>, Failure> {
-    let (true, Some(runtimes), Some(key)) = (args.standby, args.runtimes, cluster::key(args)?)
+    let (true, Some(runtimes), Some(key)) = (args.standby, args.runtimes, identity::key(args)?)
     else {
         return Ok(None);
     };
@@ -131,7 +131,7 @@ fn plan(args: &Run, plans: &[ChainPlan]) -> Result<Option<LeasePlan>, Failure> {
     let digest = digest_of_chains(plans);
     let places = args.most_runtimes.unwrap_or(runtimes).max(runtimes) as usize;
     let replication = args.replication.unwrap_or_default().to_string();
-    let run = cluster::name_of(args);
+    let run = identity::name_of(args);
     let kind = kind(&run, digest, places, &replication);
     let agents = digest_of(voters.iter().map(SocketAddr::to_string));
     Ok(Some(LeasePlan {
@@ -140,8 +140,8 @@ fn plan(args: &Run, plans: &[ChainPlan]) -> Result<Option<LeasePlan>, Failure> {
         // Switches that ask other agents might both run.
         kind: format!("{kind}/{}ms/{agents:x}", args.heartbeat),
         run,
-        beats: cluster::beats(args),
-        start: cluster::start_of(args),
+        beats: identity::beats(args),
+        start: identity::start_of(args),
     }))
 }
 

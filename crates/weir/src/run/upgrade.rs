@@ -14,7 +14,7 @@ use weir_graph::ChainFile;
 use weir_io::port::PortSpec;
 use weir_protocol::Key;
 
-use super::cluster;
+use super::identity::{key, name_of};
 use super::ports::Ports;
 use super::up::bound_to_one;
 use crate::args::{Host, Run};
@@ -148,8 +148,8 @@ pub(super) fn upgrades(
         here,
         hosts,
         agents: agents.collect(),
-        key: cluster::key(args)?,
-        run: cluster::name_of(args),
+        key: key(args)?,
+        run: name_of(args),
         obstacle: obstacle(args, ports),
     })))
 }

@@ -21,6 +21,7 @@ use crate::exit::{Exit, Failure, Outcome};
 use crate::output::{self, counted};
 
 use super::resize::{Places, is_up, places};
+use super::table::text;
 use super::{Client, failure};
 pub(super) use programs::table;
 use programs::{Goal, Programs};
@@ -111,7 +112,7 @@ impl<'a> Job<'a> {
         let seen = self.look().await?;
         self.goal = Goal::of(&seen, self.target.former)?;
         if self.args.dry_run {
-            return self.tell(&programs::text(&table(&seen.hosts, true)));
+            return self.tell(&text(&table(&seen.hosts, true)));
         }
         self.goal.check(&seen, self.args.no_way_back)?;
         self.check_room(&seen).await?;

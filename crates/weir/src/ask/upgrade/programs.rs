@@ -5,9 +5,8 @@ use weir_api::v1;
 
 use crate::exit::Failure;
 
-pub(super) use super::super::get::text;
-use super::super::get::{Table, row};
 use super::super::resize::{Places, is_up};
+use super::super::table::{Table, row};
 
 /// The programs that run.
 #[derive(Debug)]
