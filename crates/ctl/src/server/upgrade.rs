@@ -60,9 +60,9 @@ impl Asked {
         question: impl FnOnce(&mut dyn Upgrades) -> T + Send + 'static,
     ) -> Result<T, Status> {
         let mut upgrades = Arc::clone(&self.upgrades).lock_owned().await;
-        let asking = tokio::task::spawn_blocking(move || match &mut *upgrades {
-            Some(upgrades) => Some(question(&mut **upgrades)),
-            None => None,
+        let asking = tokio::task::spawn_blocking(move || {
+            let upgrades = (*upgrades).as_mut();
+            upgrades.map(|upgrades| question(&mut **upgrades))
         });
         let failed = |_| Status::internal("the programs can't be asked for");
         let answer = asking.await.map_err(failed)?;

@@ -338,14 +338,13 @@ impl<'a> Job<'a> {
             self.bar.set_message("the next switch takes over");
             self.bar.tick();
             tokio::time::sleep(LOOK).await;
-            if let Ok(mut client) = client::connect(&self.socket).await {
-                if started(&mut client).await.is_ok_and(|start| start != old)
-                    && let Ok(there) = places(&mut client).await
-                    && there.values().filter(|place| is_up(place)).count() >= ready
-                {
-                    self.client = client;
-                    return Ok(());
-                }
+            if let Ok(mut client) = client::connect(&self.socket).await
+                && started(&mut client).await.is_ok_and(|start| start != old)
+                && let Ok(there) = places(&mut client).await
+                && there.values().filter(|place| is_up(place)).count() >= ready
+            {
+                self.client = client;
+                return Ok(());
             }
             if Instant::now() >= until {
                 return Err(Failure::outside(format!(
