@@ -6,6 +6,7 @@ use weir_nf::host::{NewFunction, SharedProcessor};
 use crate::compile::Processor;
 use crate::load::{Chain, ChainFile, NamedText};
 use crate::network::Network;
+use crate::sets::{self, SetChange};
 use crate::setting_change::{self, SettingChange};
 
 /// A function whose settings have changed, or a text that they name.
@@ -51,6 +52,9 @@ pub fn changes(before: &ChainFile, after: &ChainFile) -> Result<Vec<Change>, Vec
             refused.push(format!("`{what}` has changed: that takes a restart"));
         }
     }
+    if let Err(why) = sets::changes(&before.sets, &after.sets) {
+        refused.push(why);
+    }
     let routes = matches!(after.network, Network::Router(_));
     let chains = before.chains.iter().zip(&after.chains);
     for (number, (before, after)) in chains.enumerate() {
@@ -60,6 +64,11 @@ pub fn changes(before: &ChainFile, after: &ChainFile) -> Result<Vec<Change>, Vec
         true => Ok(changes),
         false => Err(refused),
     }
+}
+
+/// The sets whose entries or time-outs differ; those of a file that [`changes`] takes.
+pub fn set_changes(before: &ChainFile, after: &ChainFile) -> Vec<SetChange> {
+    sets::changes(&before.sets, &after.sets).unwrap_or_default()
 }
 
 fn listed(names: &[String]) -> String {

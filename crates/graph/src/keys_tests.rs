@@ -2,7 +2,7 @@
 
 use crate::keys::Keys;
 use crate::{
-    composition, flows, network, placing, plan_key, ports, raw, script_keys, selector, template,
+    composition, flows, network, placing, plan_key, ports, raw, script_keys, selector, sets, template,
     threads,
 };
 
@@ -42,6 +42,7 @@ fn the_manual_has_a_row_for_each_key() {
     assert_eq!(untold(&flows::timeout_keys()), nothing);
     assert_eq!(untold(&selector::keys()), nothing);
     assert_eq!(untold(&threads::keys()), nothing);
+    assert_eq!(untold(&sets::keys()), nothing);
     assert_eq!(untold(&plan_key::cost_keys()), nothing);
     assert_eq!(untold(&template::setting_keys()), nothing);
     assert_eq!(untold(&composition::composition_keys()), nothing);

@@ -56,13 +56,14 @@ mod schema;
 mod script;
 mod script_keys;
 mod selector;
+mod sets;
 mod setting_change;
 mod template;
 mod threads;
 mod tree;
 mod units;
 
-pub use change::{Change, changes};
+pub use change::{Change, changes, set_changes};
 pub use composition::{
     ComposedHost, Composition, Placed, composition_schema, is_composition, load_composition,
 };
@@ -81,6 +82,7 @@ pub use schema::{schema, schema_with};
 pub use script::{Script, ScriptCommand, ScriptStep, ScriptTime, load_script};
 pub use script_keys::{MOST_RUNTIMES, ScriptFlows, ScriptMode, script_schema};
 pub use selector::Selector;
+pub use sets::{SetChange, SetDefinition};
 pub use setting_change::SettingChange;
 pub use template::{
     Instance, SettingDescription, TemplateDescription, TemplateLabel, TemplateLink,

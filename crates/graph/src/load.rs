@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use weir_nf::host::{FlowOptions, Kind, Node as StageNode, Settings, SharedProcessor};
 use weir_nf::host::{Stage, Target};
-use weir_nf::{PoolSpec, Scope, SetUp, SettingsError, Sources};
+use weir_nf::{NamedSet, PoolSpec, Scope, SetUp, Sets, SettingsError, Sources};
 use weir_packet::Side;
 
 use crate::claims::Claims;
@@ -12,12 +12,14 @@ use crate::compile::{Effects, Graph, Options, Processor};
 use crate::de::{NodeDe, Track};
 use crate::diagnostic::{Diagnostic, Remark, Report, Severity, Span, Texts};
 use crate::links::{Exits, To};
+use crate::nearest::nearest;
 use crate::network::{self, Network};
 use crate::overrides::{self, Override};
 use crate::placing::{self, Placing};
 use crate::ports::{self, PortDecl};
 use crate::raw::{self, RawChain};
 use crate::selector::{self, Selector};
+use crate::sets::{self, SetDefinition};
 use crate::template::{self, Flat, Instance, Library, Of, Templates};
 use crate::threads::{self, Threads};
 use crate::tree::{self, Node, Value};
@@ -49,6 +51,8 @@ pub struct ChainFile {
     pub threads: Threads,
     /// Placement of the nodes of a run; `None` leaves it to weir.
     pub placement: Option<Placing>,
+    /// Its sets of addresses.
+    pub sets: Vec<SetDefinition>,
     /// Oddities that are no errors.
     pub warnings: Vec<Diagnostic>,
 }
@@ -147,6 +151,8 @@ pub fn load_with(
         inner: sources,
         texts: BTreeMap::new(),
         read: Vec::new(),
+        sets: Sets::default(),
+        set_texts: Vec::new(),
     };
     let mut loaded = chains(
         input,
@@ -172,6 +178,30 @@ struct Recorder<'a> {
     texts: BTreeMap<String, String>,
     /// Names of the texts that the function at hand has read, and what stands for their content.
     read: Vec<(String, u64)>,
+    /// The sets of the file, and what stands for their definitions.
+    sets: Sets,
+    set_texts: Vec<NamedText>,
+}
+
+impl Recorder<'_> {
+    /// The set of this name.
+    fn find_set(sets: &Sets, name: &str) -> Result<NamedSet, SettingsError> {
+        if let Some(set) = sets.named(name) {
+            return Ok(set.clone());
+        }
+        let error = SettingsError::new("", format!("there is no set `{name}`"));
+        let names = || sets.iter().map(|set| &*set.name);
+        Err(match nearest(name, names()) {
+            Some(near) => error.help(format!("did you mean `@{near}`?")),
+            None if sets.is_empty() => {
+                error.help("list it under `sets:`, a key beside `chain` or `chains`")
+            }
+            None => {
+                let names: Vec<String> = names().map(|name| format!("`{name}`")).collect();
+                error.help(format!("the sets of this file: {}", names.join(", ")))
+            }
+        })
+    }
 }
 
 impl Sources for Recorder<'_> {
@@ -188,6 +218,10 @@ impl Sources for Recorder<'_> {
 
     fn names(&mut self, pattern: &str) -> Result<Vec<String>, String> {
         self.inner.names(pattern)
+    }
+
+    fn sets(&self) -> Sets {
+        self.inner.sets()
     }
 }
 
@@ -230,6 +264,12 @@ fn chains(
     }
     if let Some(node) = root.get(raw::PLACEMENT) {
         loaded.placement = Some(placing::read(node, report));
+    }
+    if let Some(node) = root.get(raw::SETS) {
+        loaded.sets = sets::read(node, input.seed, sources, report);
+        sources.read.clear();
+        sources.sets = loaded.sets.iter().map(|of| of.set.clone()).collect();
+        sources.set_texts = loaded.sets.iter().map(SetDefinition::as_text).collect();
     }
     let unselective = raw.iter().position(|chain| chain.selector.is_none());
     let mut sides: BTreeMap<String, (Side, &str)> = BTreeMap::new();
@@ -360,8 +400,9 @@ fn chain(
     let Built {
         built,
         pools,
-        texts,
+        mut texts,
     } = build_all(input, raw, &flats, library, sources, claims, report);
+    texts.extend_from_slice(&sources.set_texts);
     scopes(&flats, &built, report);
     idle_links(raw, &flats, &built, report);
     let (nodes, graph) = match report.errors() {
@@ -382,6 +423,7 @@ fn chain(
             nodes,
             flows,
             pools,
+            sets: sources.sets.clone(),
         },
         graph,
         plan,
@@ -496,7 +538,9 @@ fn build(
         return (None, Vec::new());
     };
     let mut warnings = Vec::new();
-    let mut set_up = SetUp::new(sources, pools, &mut warnings, seed);
+    let sets = sources.sets.clone();
+    let find = |name: &str| Recorder::find_set(&sets, name);
+    let mut set_up = SetUp::new(sources, pools, &mut warnings, seed).with_sets(&find);
     let made = (flat.kind.make)(settings, &mut set_up);
     let leased_at = set_up.leased_at().to_vec();
     for warning in warnings {

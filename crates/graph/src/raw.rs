@@ -15,7 +15,8 @@ use crate::tree::{Node, shorten};
 pub(crate) const NETWORK: &str = "network";
 pub(crate) const THREADS: &str = "threads";
 pub(crate) const PLACEMENT: &str = "placement";
-const OF_FILE: [&str; 3] = [NETWORK, THREADS, PLACEMENT];
+pub(crate) const SETS: &str = "sets";
+const OF_FILE: [&str; 4] = [NETWORK, THREADS, PLACEMENT, SETS];
 /// Most functions of a chain.
 pub(crate) const MAX_FUNCTIONS: usize = 64;
 /// Most chains of a file: their number is an octet of the flow key.
@@ -168,6 +169,12 @@ fn of_file<T>(keys: Keys<T>) -> Keys<T> {
         PLACEMENT,
         "Which node runs on which thread of which process.",
         defined("placement"),
+        |_, _| {},
+    )
+    .key(
+        SETS,
+        "Sets of addresses that rules name.",
+        defined("sets"),
         |_, _| {},
     )
 }

@@ -4,10 +4,10 @@ use schemars::generate::SchemaSettings;
 use serde_json::{Map, Value, json};
 use weir_nf::host::Kind;
 
-use crate::form::name_schema;
+use crate::form::{Form as _, name_schema};
 use crate::raw::Form;
 use crate::template::TemplateDescription;
-use crate::{flows, network, placing, plan_key, ports, raw, selector, threads};
+use crate::{flows, network, placing, plan_key, ports, raw, selector, sets, threads};
 
 /// JSON Schema (draft 2020-12) of a chain file whose entries are of these
 /// kinds, with each one's settings under its name.
@@ -61,6 +61,7 @@ pub fn schema_with(kinds: &[Kind], templates: &[TemplateDescription]) -> Value {
     definitions.insert("weir-network".to_owned(), network::schema());
     definitions.insert("weir-threads".to_owned(), threads::keys().schema());
     definitions.insert("weir-placement".to_owned(), placing::keys().schema());
+    definitions.insert("weir-sets".to_owned(), sets::list().schema());
     let choices = if bare.is_empty() {
         json!(false) // no function is known: no entry can be right
     } else {

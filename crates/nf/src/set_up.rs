@@ -2,7 +2,7 @@
 
 use core::fmt;
 
-use crate::{PoolId, PoolSpec};
+use crate::{NamedSet, PoolId, PoolSpec, Sets};
 
 /// Texts that settings name: rule files and the like. Functions open no files
 /// themselves; the loader of the chain does.
@@ -24,6 +24,12 @@ pub trait Sources {
     fn names(&mut self, pattern: &str) -> Result<Vec<String>, String> {
         Ok(vec![pattern.to_owned()])
     }
+
+    /// The sets that a run has already: those of the same names and sizes go on, with what is in
+    /// them, where its chain file is read again.
+    fn sets(&self) -> Sets {
+        Sets::default()
+    }
 }
 
 /// No texts at all.
@@ -36,6 +42,9 @@ impl Sources for NoSources {
     }
 }
 
+/// Finds a set by its name, or says that there is none.
+type FindSet<'a> = dyn Fn(&str) -> Result<NamedSet, SettingsError> + 'a;
+
 /// Resources that a function may ask for while it is built.
 pub struct SetUp<'a> {
     sources: &'a mut dyn Sources,
@@ -43,6 +52,8 @@ pub struct SetUp<'a> {
     warnings: &'a mut Vec<SettingsError>,
     /// Settings that ask for the pools, in their order.
     leased_at: Vec<String>,
+    /// Finds a set of the chain file.
+    find_set: Option<&'a FindSet<'a>>,
     /// Seed for hashes that must not be guessed; the same in all runtimes of
     /// a chain.
     pub seed: u64,
@@ -70,8 +81,29 @@ impl<'a> SetUp<'a> {
             pools,
             warnings,
             leased_at: Vec::new(),
+            find_set: None,
             seed,
         }
+    }
+
+    /// With the sets of a chain file.
+    #[must_use]
+    pub fn with_sets(mut self, find: &'a FindSet<'a>) -> SetUp<'a> {
+        self.find_set = Some(find);
+        self
+    }
+
+    /// The set called `name` in the setting at `path`. What is in it changes while packets flow.
+    ///
+    /// # Errors
+    ///
+    /// There is none.
+    pub fn set(&self, path: &str, name: &str) -> Result<NamedSet, SettingsError> {
+        let found = match self.find_set {
+            Some(find) => find(name),
+            None => Err(SettingsError::new("", format!("there is no set `{name}`"))),
+        };
+        found.map_err(|error| error.at_path(path))
     }
 
     /// The text called `name` in the setting at `path`.
@@ -189,6 +221,15 @@ impl SettingsError {
             next = error.next.take().map(|next| *next);
             Some(error)
         })
+    }
+
+    /// The same of the setting at `path`.
+    #[must_use]
+    pub fn at_path(self, path: &str) -> SettingsError {
+        SettingsError {
+            path: path.to_owned(),
+            ..self
+        }
     }
 
     /// Adds what to do.

@@ -43,6 +43,8 @@ pub mod vlan;
 pub mod vxlan;
 pub mod weir_header;
 
+mod address_set;
+
 #[allow(unsafe_code)]
 mod arena;
 mod byte_set;
@@ -78,6 +80,7 @@ mod tunnel;
 mod walk;
 mod wire;
 
+pub use address_set::{AddressSet, Changes, SetFull};
 pub use arena::{Advise, Arena, no_advice};
 pub use byte_set::ByteSet;
 pub use craft::Craft;

@@ -214,6 +214,7 @@ mod tests {
             nodes: Vec::new(),
             flows,
             pools: Vec::new(),
+            sets: weir_nf::Sets::default(),
         };
         assert_eq!(Steering::obstacle(&stage), None);
         Steering::new(&stage, 16, 7)

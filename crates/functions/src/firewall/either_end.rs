@@ -127,7 +127,7 @@ impl Firewall {
         cx: &mut Context<'_>,
     ) -> bool {
         let headers = packet.headers();
-        if flow.state.generation != self.generation
+        if !self.is_current(&flow.state)
             || flow.state.flags & PASSED != 0
             || flow.state.is_clients(&flow.info)
             || headers.flags.contains(HeaderFlags::ICMP_ERROR)
@@ -140,6 +140,7 @@ impl Firewall {
         if headers.is_tcp() && strict && headers.tcp_flags & 0x17 != 2 {
             facts.state = state::INVALID;
         }
+        let current = self.current();
         let (index, action, name, log) = match self.find(&facts) {
             Some((index, rule)) => (index, rule.action, rule.name.as_str(), rule.log),
             None if facts.state == state::INVALID => return false,
@@ -155,6 +156,7 @@ impl Firewall {
         }
         flow.state.rule = index;
         flow.state.verdict = ACCEPT;
+        flow.state.generation = self.stamp(ACCEPT, current);
         flow.state.flags ^= TURNED;
         true
     }

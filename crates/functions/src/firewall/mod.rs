@@ -14,7 +14,7 @@ use schemars::JsonSchema;
 use serde::Deserialize;
 use weir_nf::packet::{ByteSet, HeaderFlags, tcp};
 use weir_nf::prelude::*;
-use weir_nf::tcp_seen;
+use weir_nf::{NamedSet, tcp_seen};
 
 use facts::{Facts, begins_in_the_middle, packet_facts, state};
 use index::Index;
@@ -41,8 +41,9 @@ pub struct Settings {
     pub non_ip: NonIp,
     /// Record an event for every connection that the default drops.
     pub log_default: bool,
-    /// Connections that are open and that changed rules refuse (`weir reload`): `keep` (the
-    /// default) lets them go on, `drop` drops their packets, `reject` answers these as well.
+    /// Connections that are open and that changed rules (`weir reload`) or changed sets (`weir set`)
+    /// refuse: `keep` (the default) lets them go on, `drop` drops their packets, `reject` answers
+    /// these as well.
     pub on_reload: OnReload,
 }
 
@@ -147,6 +148,10 @@ pub struct Firewall {
     /// Headers of packets that must be looked at beyond their flow's verdict.
     special: HeaderFlags,
     generation: u32,
+    /// The sets that rules name, each once.
+    sets: Vec<NamedSet>,
+    /// Open connections that are accepted are looked up again when these have changed.
+    cuts_by_sets: bool,
     settings: Settings,
 }
 
@@ -169,7 +174,7 @@ weir_nf::labels! {
     enum Count: Counter<Packets> {
         /// Times that the rules were searched.
         Lookups = "lookups": Counter<Times>,
-        /// Flows whose verdict was looked up again after the rules changed.
+        /// Flows whose verdict was looked up again after the rules or their sets changed.
         Renewed = "renewed": Counter<Flows>,
         /// Open flows that changed rules refuse, and that go on (`on-reload: keep`).
         Kept = "kept": Counter<Flows>,
@@ -197,6 +202,33 @@ fn generation_of(rules: &[Compiled], settings: &Settings) -> u32 {
 }
 
 impl Firewall {
+    /// The generation of what rules say now, with what is in their sets. It is read before rules are
+    /// searched: what changes meanwhile has the next packet ask again.
+    #[inline]
+    fn current(&self) -> u32 {
+        let versions = (self.sets.iter()).map(|named| named.set.version());
+        let changes = versions.fold(0u64, |all, version| {
+            (all ^ version).wrapping_mul(0x9e37_79b9_7f4a_7c15)
+        });
+        let folded = changes as u32 ^ (changes >> 32) as u32;
+        (self.generation ^ folded).max(1)
+    }
+
+    /// The generation that a verdict has which was found in generation `current`. One that changed
+    /// sets can't take back has that of the rules alone.
+    #[inline]
+    fn stamp(&self, verdict: u8, current: u32) -> u32 {
+        match verdict {
+            ACCEPT | JOINED if !self.cuts_by_sets => self.generation,
+            _ => current,
+        }
+    }
+
+    /// True where a verdict is that of the rules and sets as they are.
+    fn is_current(&self, state: &Remembered) -> bool {
+        state.generation == self.stamp(state.verdict, self.current())
+    }
+
     /// Facts about the flow as its client sees it, from its first packet or (when it is looked up
     /// again) any other.
     fn facts(&self, packet: &Packet<'_>, flow: &FlowInfo<'_>, known: Option<&Remembered>) -> Facts {
@@ -245,6 +277,22 @@ impl Firewall {
 
     /// Looks the flow up in the rules.
     fn decide(
+        &self,
+        packet: &Packet<'_>,
+        flow: &FlowInfo<'_>,
+        known: Option<&Remembered>,
+        cx: &mut Context<'_>,
+    ) -> Remembered {
+        let current = self.current();
+        let found = self.judge(packet, flow, known, cx);
+        Remembered {
+            generation: self.stamp(found.verdict, current),
+            ..found
+        }
+    }
+
+    /// The verdict on a flow, without its generation.
+    fn judge(
         &self,
         packet: &Packet<'_>,
         flow: &FlowInfo<'_>,
@@ -360,7 +408,7 @@ impl Firewall {
         flow: &mut Flow<'_, Self>,
         cx: &mut Context<'_>,
     ) -> Verdict {
-        if flow.state.generation != self.generation {
+        if !self.is_current(&flow.state) {
             let old = *flow.state;
             let known = old.generation != UNDECIDED;
             let mut new = self.decide(packet, &flow.info, known.then_some(&old), cx);
@@ -392,10 +440,12 @@ impl Firewall {
         if verdict == INVALID && packet.headers().tcp_flags & 0x17 == 2 && flow.info.to_server() {
             let mut facts = self.facts(packet, &flow.info, None);
             facts.state = state::NEW;
+            let current = self.current();
             let found = self.find(&facts);
             let action = found.map_or(self.settings.default, |(_, rule)| rule.action);
             flow.state.rule = found.map_or(DEFAULT_RULE, |(index, _)| index);
             flow.state.verdict = verdict_of(action);
+            flow.state.generation = self.stamp(flow.state.verdict, current);
             if flow.state.verdict == ACCEPT {
                 return Verdict::Pass;
             }
@@ -480,18 +530,31 @@ fn report(flow: &FlowInfo<'_>, cx: &mut Context<'_>, verdict: u8, rule: &str) {
         .end();
 }
 
-fn compile(index: usize, written: &Written) -> Result<Compiled, SettingsError> {
+fn compile(
+    index: usize,
+    written: &Written,
+    set_up: &SetUp<'_>,
+) -> Result<Compiled, SettingsError> {
+    let path = format!("rules[{index}]");
     match written {
-        Written::Map(rule) => Compiled::new(index, rule),
+        Written::Map(rule) => Compiled::with_sets(index, rule, &|name| set_up.set("", name)),
         Written::Text(text) => {
             let rule = Rule::parse(text).map_err(|fault| {
                 SettingsError::new(
-                    format!("rules[{index}]"),
+                    path.clone(),
                     format!("character {}: {}", fault.column, fault.message),
                 )
                 .help("a rule reads like `accept tcp from 10.0.0.0/8 to any port 80,443`")
             })?;
-            Compiled::new(index, &rule)
+            let find = |name: &str| {
+                set_up.set(&path, name).map_err(|mut error| {
+                    let before = text.find(&format!("@{name}")).and_then(|at| text.get(..at));
+                    let column = before.map_or(0, |before| before.chars().count()) + 1;
+                    error.message = format!("character {column}: {}", error.message);
+                    error
+                })
+            };
+            Compiled::with_sets(index, &rule, &find)
         }
     }
 }
@@ -529,7 +592,7 @@ impl NetworkFunction for Firewall {
         let mut rules = Vec::with_capacity(settings.rules.len());
         let mut wrong = Vec::new();
         for (index, written) in settings.rules.iter().enumerate() {
-            match compile(index, written) {
+            match compile(index, written, set_up) {
                 Ok(rule) => rules.push(rule),
                 Err(error) => wrong.push(error),
             }
@@ -562,8 +625,16 @@ impl NetworkFunction for Firewall {
             .filter(|(_, rule)| rule.is_per_packet() || rule.asks_related())
             .map(|(index, _)| index as u16)
             .collect();
+        let mut sets: Vec<NamedSet> = Vec::new();
+        for set in rules.iter().flat_map(Compiled::sets) {
+            if !sets.iter().any(|known| known.name == set.name) {
+                sets.push(set.clone());
+            }
+        }
         Ok(Firewall {
             generation: generation_of(&rules, &settings),
+            cuts_by_sets: settings.on_reload != OnReload::Keep && !sets.is_empty(),
+            sets,
             index: Index::new(&rules),
             rules,
             per_packet,
@@ -607,10 +678,10 @@ impl NetworkFunction for Firewall {
         // A number is of the rules that gave the verdict.
         match self.rules.get(usize::from(state.rule)) {
             _ if state.rule == DEFAULT_RULE => shown.text("rule", "default"),
-            Some(rule) if state.generation == self.generation => shown.text("rule", &rule.name),
+            Some(rule) if self.is_current(state) => shown.text("rule", &rule.name),
             _ => shown.number("rule", state.rule),
         };
-        shown.flag("current_rules", state.generation == self.generation);
+        shown.flag("current_rules", self.is_current(state));
     }
 
     fn process(
@@ -624,7 +695,11 @@ impl NetworkFunction for Firewall {
             verdict,
             ..
         } = *flow.state;
-        if generation == self.generation && verdict == ACCEPT && !self.wants(packet) {
+        let accepted = match self.cuts_by_sets {
+            true => self.current(),
+            false => self.generation,
+        };
+        if generation == accepted && verdict == ACCEPT && !self.wants(packet) {
             return Verdict::Pass;
         }
         self.look_closer(packet, flow, cx)
@@ -664,17 +739,23 @@ reach a host inside that may open connections; `midstream: drop` lets none in.
 
 A rule is a map (see the settings) or a text:
 
-  ACTION [in|out] [PROTOCOL[,...]] [from [not] PREFIX[,...]|any [port [not] PORTS]]
-         [to [not] PREFIX[,...]|any [port [not] PORTS]] [icmp-type TYPES]
+  ACTION [in|out] [PROTOCOL[,...]] [from [not] NETWORK[,...]|any [port [not] PORTS]]
+         [to [not] NETWORK[,...]|any [port [not] PORTS]] [icmp-type TYPES]
          [flags [!]FLAG[,...]] [state STATES] [vlan IDS] [ethertype TYPES]
          [from-mac MAC[,...]] [to-mac MAC[,...]] [log] [name NAME]
 
   ACTION is accept, drop or reject; PROTOCOL is tcp, udp, sctp, icmp, icmpv6,
-  gre, esp, or `proto NUMBER`; PORTS are numbers and ranges: 80,8000-8999.
+  gre, esp, or `proto NUMBER`; NETWORK is a prefix, or `@NAME` for a set of the
+  chain file; PORTS are numbers and ranges: 80,8000-8999.
 
   accept tcp from 10.0.0.0/8 to any port 80,443
   drop in from not 192.0.2.0/24 to any port 22 log
   reject udp to 2001:db8::/32 port 53
+  drop in from @blocked
+
+What is in a set changes while packets flow (`weir set add`): new connections are
+judged by what is in it then. Those that are refused are looked up again at their
+next packet, those that are accepted only with `on-reload: drop` or `reject`.
 
 A TCP reset ends what is known of a connection only where it has the sequence number
 that its receiver expects (RFC 5961). One that is elsewhere in the window passes and

@@ -32,14 +32,14 @@ pub struct Rule {
     /// IP protocols: `tcp`, `udp`, `sctp`, `icmp`, `icmpv6`, or a number.
     #[serde(default)]
     pub protocol: Words,
-    /// Prefixes of which the source must be in one. A first word `not` turns
-    /// the condition round.
+    /// Prefixes, and sets of the chain file (`@NAME`), of which the source must be in one. A first
+    /// word `not` turns the condition round.
     #[serde(default)]
     pub from: Words,
     /// Source ports and ranges (`1024-65535`); `not` as in `from`.
     #[serde(default)]
     pub from_port: Words,
-    /// Prefixes of which the destination must be in one; `not` as in `from`.
+    /// Prefixes and sets of which the destination must be in one; `not` as in `from`.
     #[serde(default)]
     pub to: Words,
     /// Destination ports and ranges; `not` as in `from`.

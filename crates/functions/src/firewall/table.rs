@@ -2,7 +2,7 @@
 
 use std::net::IpAddr;
 
-use weir_nf::SettingsError;
+use weir_nf::{NamedSet, SettingsError};
 use weir_nf::packet::{ByteSet, Prefixes, Side, protocol::ip};
 
 use super::facts::{Facts, state};
@@ -76,29 +76,43 @@ struct Networks {
     any: bool,
     not: bool,
     set: Prefixes,
+    /// Sets of the chain file, whose addresses are in it as well.
+    named: Vec<NamedSet>,
 }
 
 impl Networks {
+    /// True where it has all the sets that `other` has: what else is in them changes.
+    fn names_all(&self, other: &Networks) -> bool {
+        let mine = |set: &NamedSet| self.named.iter().any(|named| named.name == set.name);
+        other.named.iter().all(mine)
+    }
+
     /// True where it holds each address that `other` holds; may be false though
     /// it does.
     fn covers(&self, other: &Networks) -> bool {
         match (self.any, other.any, self.not, other.not) {
             (true, ..) => true,
             (_, true, ..) => false,
-            (_, _, false, false) => self.set.covers(&other.set),
-            (_, _, true, true) => other.set.covers(&self.set),
-            (_, _, true, false) => !self.set.meets(&other.set),
+            (_, _, false, false) => self.set.covers(&other.set) && self.names_all(other),
+            (_, _, true, true) => other.set.covers(&self.set) && other.names_all(self),
+            (_, _, true, false) => {
+                !self.set.meets(&other.set) && self.named.is_empty() && other.named.is_empty()
+            }
             (_, _, false, true) => false,
         }
     }
 
     /// False where it holds no address of the family.
     fn has_family(&self, ipv4: bool) -> bool {
-        self.any || self.not || self.set.has_family(ipv4)
+        self.any || self.not || !self.named.is_empty() || self.set.has_family(ipv4)
     }
 
     fn holds(&self, address: IpAddr) -> bool {
-        self.any || self.set.contains(address) != self.not
+        self.any || self.has(address) != self.not
+    }
+
+    fn has(&self, address: IpAddr) -> bool {
+        self.set.contains(address) || self.named.iter().any(|named| named.set.contains(address))
     }
 }
 
@@ -199,7 +213,8 @@ impl Compiled {
 
     /// The values that it takes of an IP packet, on each axis.
     pub(super) fn taken(&self) -> Taken {
-        let networks = |of: &Networks| match of.any || of.not {
+        // Any address may come into a set.
+        let networks = |of: &Networks| match of.any || of.not || !of.named.is_empty() {
             true => vec![(0, u128::MAX)],
             false => of.set.ranges().collect(),
         };
@@ -300,8 +315,24 @@ impl Compiled {
             && mac(&self.from_mac, facts.macs.map(|m| m.1))
     }
 
-    /// Makes rule number `index` ready.
+    /// The sets that it looks into.
+    pub(super) fn sets(&self) -> impl Iterator<Item = &NamedSet> {
+        self.from.named.iter().chain(&self.to.named)
+    }
+
+    /// Makes rule number `index` ready, which names no set.
+    #[cfg(test)]
     pub(crate) fn new(index: usize, rule: &Rule) -> Result<Compiled, SettingsError> {
+        let none = |name: &str| Err(SettingsError::new("", format!("there is no set `{name}`")));
+        Compiled::with_sets(index, rule, &none)
+    }
+
+    /// Makes rule number `index` ready; `find` gives the sets that it names.
+    pub(crate) fn with_sets(
+        index: usize,
+        rule: &Rule,
+        find: &FindSet<'_>,
+    ) -> Result<Compiled, SettingsError> {
         let bad = |field: &str| {
             let path = format!("rules[{index}].{field}");
             move |message: String| SettingsError::new(path, message)
@@ -324,8 +355,8 @@ impl Compiled {
                 None => error,
             });
         }
-        let from = networks(&rule.from).map_err(bad("from"))?;
-        let to = networks(&rule.to).map_err(bad("to"))?;
+        let from = networks(index, "from", &rule.from, find)?;
+        let to = networks(index, "to", &rule.to, find)?;
         Ok(Compiled {
             action: rule.action,
             log: rule.log,
@@ -366,6 +397,9 @@ impl Compiled {
         })
     }
 }
+
+/// Finds a set of the chain file by its name.
+pub(crate) type FindSet<'a> = dyn Fn(&str) -> Result<NamedSet, SettingsError> + 'a;
 
 /// A condition that no packet of the rule's protocols meets: its field, what is wrong, and advice.
 fn contradicts_protocol(
@@ -452,8 +486,37 @@ fn negated(words: &Words) -> (bool, &[String]) {
     }
 }
 
-fn networks(words: &Words) -> Result<Networks, String> {
+fn networks(
+    index: usize,
+    field: &str,
+    words: &Words,
+    find: &FindSet<'_>,
+) -> Result<Networks, SettingsError> {
+    let path = format!("rules[{index}].{field}");
+    let (mut plain, mut named) = (Words::default(), Vec::new());
+    for word in words.iter() {
+        match word.strip_prefix('@') {
+            None => plain.0.push(word.to_owned()),
+            Some(name) => named.push(find(name).map_err(|error| match error.path.is_empty() {
+                true => error.at_path(&path),
+                false => error,
+            })?),
+        }
+    }
+    let has_sets = !named.is_empty();
+    let found = prefixes(&plain, has_sets);
+    let networks = found.map_err(|message| SettingsError::new(path, message))?;
+    Ok(Networks { named, ..networks })
+}
+
+fn prefixes(words: &Words, has_sets: bool) -> Result<Networks, String> {
     let (not, rest) = negated(words);
+    if has_sets && rest.is_empty() {
+        return Ok(Networks {
+            not,
+            ..Networks::default()
+        });
+    }
     if rest.is_empty() && !not || rest == ["any"] {
         if not {
             return Err("`not any` matches nothing".into());
@@ -467,9 +530,9 @@ fn networks(words: &Words) -> Result<Networks, String> {
         return Err("`not` needs a prefix".into());
     }
     Ok(Networks {
-        any: false,
         not,
         set: Prefixes::parse(rest.iter().map(String::as_str))?,
+        ..Networks::default()
     })
 }
 

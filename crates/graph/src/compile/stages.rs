@@ -79,6 +79,7 @@ impl Plan {
             nodes,
             flows: written.flows,
             pools: written.pools.clone(),
+            sets: written.sets.clone(),
         })
     }
 

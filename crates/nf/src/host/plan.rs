@@ -4,7 +4,7 @@
 use weir_packet::IcmpKey;
 
 use super::SharedProcessor;
-use crate::PoolSpec;
+use crate::{PoolSpec, Sets};
 
 /// A stage, ready to run.
 #[derive(Clone)]
@@ -24,6 +24,8 @@ pub struct Stage {
     /// Pools announced by the functions, in the order of their
     /// [`crate::PoolId`]s.
     pub pools: Vec<PoolSpec>,
+    /// The sets of the chain file, into which functions look.
+    pub sets: Sets,
 }
 
 /// A function to put in the place of the one of the same name and kind, whose settings have changed.

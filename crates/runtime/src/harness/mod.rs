@@ -151,6 +151,7 @@ impl HarnessBuilder {
             nodes: self.nodes,
             flows: self.flows,
             pools: self.pools,
+            sets: weir_nf::Sets::default(),
         }
     }
 

@@ -242,6 +242,7 @@ pub fn written(made: &[Made], flows: FlowOptions) -> Stage {
         nodes: nodes.collect(),
         flows,
         pools: Vec::new(),
+        sets: weir_nf::Sets::default(),
     }
 }
 

@@ -519,6 +519,7 @@ fn end_of(plan: &Plan, stages: &[Vec<Stage>]) -> Stage {
             ..FlowOptions::default()
         },
         pools: Vec::new(),
+        sets: weir_nf::Sets::default(),
     }
 }
 
