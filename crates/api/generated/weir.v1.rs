@@ -320,7 +320,7 @@ pub struct ReloadRequest {
     #[prost(string, tag = "2")]
     pub file: ::prost::alloc::string::String,
 }
-/// One of `wrong`, `refused` and `changes` is there; none where nothing has changed.
+/// One of `wrong`, `refused`, and `changes` or `sets` is there; none where nothing has changed.
 #[derive(Clone, PartialEq, ::prost::Message)]
 pub struct ReloadResponse {
     /// Errors of the file with their lines, for people. The configuration that runs is unchanged.
@@ -344,6 +344,27 @@ pub struct ReloadResponse {
     /// Engines that have taken them.
     #[prost(uint32, tag = "7")]
     pub engines: u32,
+    /// The sets whose entries, or whose time-out, have changed in the file.
+    #[prost(message, repeated, tag = "8")]
+    pub sets: ::prost::alloc::vec::Vec<ChangedSet>,
+}
+/// A set whose definition has changed. Entries that were added at run time stay, and those that
+/// were removed at run time stay away as long as the file has them.
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct ChangedSet {
+    #[prost(string, tag = "1")]
+    pub name: ::prost::alloc::string::String,
+    /// Entries that the file did not have, and that it does not have any more.
+    #[prost(uint64, tag = "2")]
+    pub added: u64,
+    #[prost(uint64, tag = "3")]
+    pub removed: u64,
+    /// The time-out of entries that are added at run time, as the file has it; absent where it is
+    /// the same.
+    #[prost(string, optional, tag = "4")]
+    pub timeout_before: ::core::option::Option<::prost::alloc::string::String>,
+    #[prost(string, optional, tag = "5")]
+    pub timeout_after: ::core::option::Option<::prost::alloc::string::String>,
 }
 /// A function that has changed.
 #[derive(Clone, PartialEq, ::prost::Message)]
@@ -376,6 +397,130 @@ pub struct ChangedSetting {
     /// As JSON, or `in another order`; absent where it is gone.
     #[prost(string, optional, tag = "3")]
     pub after: ::core::option::Option<::prost::alloc::string::String>,
+}
+#[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct ListSetsRequest {}
+#[derive(Clone, PartialEq, ::prost::Message)]
+pub struct ListSetsResponse {
+    /// In the order of the chain file.
+    #[prost(message, repeated, tag = "1")]
+    pub sets: ::prost::alloc::vec::Vec<SetInfo>,
+}
+/// A set of addresses.
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct SetInfo {
+    #[prost(string, tag = "1")]
+    pub name: ::prost::alloc::string::String,
+    /// Entries now, and the most that it may have.
+    #[prost(uint64, tag = "2")]
+    pub entries: u64,
+    #[prost(uint64, tag = "3")]
+    pub most: u64,
+    /// Entries that the chain file has, or the file that it names.
+    #[prost(uint64, tag = "4")]
+    pub in_file: u64,
+    /// Entries of the file that were removed at run time.
+    #[prost(uint64, tag = "5")]
+    pub removed_from_file: u64,
+    /// Entries that go by themselves.
+    #[prost(uint64, tag = "6")]
+    pub timed: u64,
+    /// When entries go that are added without a time-out; 0 for never.
+    #[prost(uint64, tag = "7")]
+    pub timeout_ms: u64,
+    /// Entries that were added and removed at run time, went by themselves, or were refused since the
+    /// set was full.
+    #[prost(uint64, tag = "8")]
+    pub added: u64,
+    #[prost(uint64, tag = "9")]
+    pub removed: u64,
+    #[prost(uint64, tag = "10")]
+    pub expired: u64,
+    #[prost(uint64, tag = "11")]
+    pub refused: u64,
+    /// The file that the chain file names; empty where it names none.
+    #[prost(string, tag = "12")]
+    pub file: ::prost::alloc::string::String,
+    /// Why it can't be changed while this instance runs; empty where it can.
+    #[prost(string, tag = "13")]
+    pub fixed: ::prost::alloc::string::String,
+}
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct ListSetEntriesRequest {
+    #[prost(string, tag = "1")]
+    pub set: ::prost::alloc::string::String,
+    /// Entries behind this one; empty for the first.
+    #[prost(string, tag = "2")]
+    pub after: ::prost::alloc::string::String,
+    /// At most so many, up to 10,000; 0 for 1,000.
+    #[prost(uint32, tag = "3")]
+    pub limit: u32,
+}
+#[derive(Clone, PartialEq, ::prost::Message)]
+pub struct ListSetEntriesResponse {
+    #[prost(message, repeated, tag = "1")]
+    pub entries: ::prost::alloc::vec::Vec<SetEntry>,
+    /// There are more behind the last.
+    #[prost(bool, tag = "2")]
+    pub more: bool,
+}
+/// An entry of a set.
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct SetEntry {
+    /// An address, or a prefix.
+    #[prost(string, tag = "1")]
+    pub prefix: ::prost::alloc::string::String,
+    /// The chain file has it, or the file that it names.
+    #[prost(bool, tag = "2")]
+    pub in_file: bool,
+    /// It was added at run time.
+    #[prost(bool, tag = "3")]
+    pub added: bool,
+    /// It goes in so many milliseconds; absent where it stays.
+    #[prost(uint64, optional, tag = "4")]
+    pub expires_ms: ::core::option::Option<u64>,
+}
+/// Removes, then adds. At most 64 KiB in all.
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct ChangeSetRequest {
+    #[prost(string, tag = "1")]
+    pub set: ::prost::alloc::string::String,
+    /// Addresses and prefixes.
+    #[prost(string, repeated, tag = "2")]
+    pub add: ::prost::alloc::vec::Vec<::prost::alloc::string::String>,
+    #[prost(string, repeated, tag = "3")]
+    pub remove: ::prost::alloc::vec::Vec<::prost::alloc::string::String>,
+    /// Removes all entries first.
+    #[prost(bool, tag = "4")]
+    pub flush: bool,
+    /// When the added ones go; absent for the set's time-out, 0 for never. An entry that is there
+    /// already gets this time-out from now on.
+    #[prost(uint64, optional, tag = "5")]
+    pub timeout_ms: ::core::option::Option<u64>,
+}
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct ChangeSetResponse {
+    /// Entries that came.
+    #[prost(uint64, tag = "1")]
+    pub added: u64,
+    /// Of `add`, those that were there already.
+    #[prost(uint64, tag = "2")]
+    pub known: u64,
+    /// Entries that went.
+    #[prost(uint64, tag = "3")]
+    pub removed: u64,
+    /// Of `remove`, those that were not there.
+    #[prost(uint64, tag = "4")]
+    pub absent: u64,
+    /// Entries now.
+    #[prost(uint64, tag = "5")]
+    pub entries: u64,
+    /// How long it took until all engines had it.
+    #[prost(uint64, tag = "6")]
+    pub taken_ns: u64,
+    /// Processes that could not be told in time, a line each, for people.
+    #[prost(string, tag = "7")]
+    pub warnings: ::prost::alloc::string::String,
 }
 #[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]
 pub struct GetStatsRequest {}
@@ -1688,6 +1833,84 @@ pub mod instance_client {
                 .insert(GrpcMethod::new("weir.v1.Instance", "UpgradeProcess"));
             self.inner.unary(req, path, codec).await
         }
+        /// The sets of addresses of the chain file, and what was done with them.
+        pub async fn list_sets(
+            &mut self,
+            request: impl tonic::IntoRequest<super::ListSetsRequest>,
+        ) -> std::result::Result<
+            tonic::Response<super::ListSetsResponse>,
+            tonic::Status,
+        > {
+            self.inner
+                .ready()
+                .await
+                .map_err(|e| {
+                    tonic::Status::unknown(
+                        format!("Service was not ready: {}", e.into()),
+                    )
+                })?;
+            let codec = tonic_prost::ProstCodec::default();
+            let path = http::uri::PathAndQuery::from_static(
+                "/weir.v1.Instance/ListSets",
+            );
+            let mut req = request.into_request();
+            req.extensions_mut().insert(GrpcMethod::new("weir.v1.Instance", "ListSets"));
+            self.inner.unary(req, path, codec).await
+        }
+        /// Entries of a set, in the order of their addresses, some at a time.
+        pub async fn list_set_entries(
+            &mut self,
+            request: impl tonic::IntoRequest<super::ListSetEntriesRequest>,
+        ) -> std::result::Result<
+            tonic::Response<super::ListSetEntriesResponse>,
+            tonic::Status,
+        > {
+            self.inner
+                .ready()
+                .await
+                .map_err(|e| {
+                    tonic::Status::unknown(
+                        format!("Service was not ready: {}", e.into()),
+                    )
+                })?;
+            let codec = tonic_prost::ProstCodec::default();
+            let path = http::uri::PathAndQuery::from_static(
+                "/weir.v1.Instance/ListSetEntries",
+            );
+            let mut req = request.into_request();
+            req.extensions_mut()
+                .insert(GrpcMethod::new("weir.v1.Instance", "ListSetEntries"));
+            self.inner.unary(req, path, codec).await
+        }
+        /// Adds entries to a set, removes some or all, under traffic. All engines judge by it when the
+        /// answer comes, but for those that `warnings` names. INVALID_ARGUMENT, and nothing has changed,
+        /// where an entry can't be read; NOT_FOUND where there is no such set; RESOURCE_EXHAUSTED, and
+        /// nothing has changed, where it would have more entries than it may; UNIMPLEMENTED where this
+        /// way of running can't.
+        pub async fn change_set(
+            &mut self,
+            request: impl tonic::IntoRequest<super::ChangeSetRequest>,
+        ) -> std::result::Result<
+            tonic::Response<super::ChangeSetResponse>,
+            tonic::Status,
+        > {
+            self.inner
+                .ready()
+                .await
+                .map_err(|e| {
+                    tonic::Status::unknown(
+                        format!("Service was not ready: {}", e.into()),
+                    )
+                })?;
+            let codec = tonic_prost::ProstCodec::default();
+            let path = http::uri::PathAndQuery::from_static(
+                "/weir.v1.Instance/ChangeSet",
+            );
+            let mut req = request.into_request();
+            req.extensions_mut()
+                .insert(GrpcMethod::new("weir.v1.Instance", "ChangeSet"));
+            self.inner.unary(req, path, codec).await
+        }
         /// Every reason for which this instance may drop a packet, in words.
         pub async fn list_drop_reasons(
             &mut self,
@@ -1928,6 +2151,34 @@ pub mod instance_server {
             request: tonic::Request<super::UpgradeProcessRequest>,
         ) -> std::result::Result<
             tonic::Response<super::UpgradeProcessResponse>,
+            tonic::Status,
+        >;
+        /// The sets of addresses of the chain file, and what was done with them.
+        async fn list_sets(
+            &self,
+            request: tonic::Request<super::ListSetsRequest>,
+        ) -> std::result::Result<
+            tonic::Response<super::ListSetsResponse>,
+            tonic::Status,
+        >;
+        /// Entries of a set, in the order of their addresses, some at a time.
+        async fn list_set_entries(
+            &self,
+            request: tonic::Request<super::ListSetEntriesRequest>,
+        ) -> std::result::Result<
+            tonic::Response<super::ListSetEntriesResponse>,
+            tonic::Status,
+        >;
+        /// Adds entries to a set, removes some or all, under traffic. All engines judge by it when the
+        /// answer comes, but for those that `warnings` names. INVALID_ARGUMENT, and nothing has changed,
+        /// where an entry can't be read; NOT_FOUND where there is no such set; RESOURCE_EXHAUSTED, and
+        /// nothing has changed, where it would have more entries than it may; UNIMPLEMENTED where this
+        /// way of running can't.
+        async fn change_set(
+            &self,
+            request: tonic::Request<super::ChangeSetRequest>,
+        ) -> std::result::Result<
+            tonic::Response<super::ChangeSetResponse>,
             tonic::Status,
         >;
         /// Every reason for which this instance may drop a packet, in words.
@@ -2586,6 +2837,139 @@ pub mod instance_server {
                     let inner = self.inner.clone();
                     let fut = async move {
                         let method = UpgradeProcessSvc(inner);
+                        let codec = tonic_prost::ProstCodec::default();
+                        let mut grpc = tonic::server::Grpc::new(codec)
+                            .apply_compression_config(
+                                accept_compression_encodings,
+                                send_compression_encodings,
+                            )
+                            .apply_max_message_size_config(
+                                max_decoding_message_size,
+                                max_encoding_message_size,
+                            );
+                        let res = grpc.unary(method, req).await;
+                        Ok(res)
+                    };
+                    Box::pin(fut)
+                }
+                "/weir.v1.Instance/ListSets" => {
+                    #[allow(non_camel_case_types)]
+                    struct ListSetsSvc<T: Instance>(pub Arc<T>);
+                    impl<T: Instance> tonic::server::UnaryService<super::ListSetsRequest>
+                    for ListSetsSvc<T> {
+                        type Response = super::ListSetsResponse;
+                        type Future = BoxFuture<
+                            tonic::Response<Self::Response>,
+                            tonic::Status,
+                        >;
+                        fn call(
+                            &mut self,
+                            request: tonic::Request<super::ListSetsRequest>,
+                        ) -> Self::Future {
+                            let inner = Arc::clone(&self.0);
+                            let fut = async move {
+                                <T as Instance>::list_sets(&inner, request).await
+                            };
+                            Box::pin(fut)
+                        }
+                    }
+                    let accept_compression_encodings = self.accept_compression_encodings;
+                    let send_compression_encodings = self.send_compression_encodings;
+                    let max_decoding_message_size = self.max_decoding_message_size;
+                    let max_encoding_message_size = self.max_encoding_message_size;
+                    let inner = self.inner.clone();
+                    let fut = async move {
+                        let method = ListSetsSvc(inner);
+                        let codec = tonic_prost::ProstCodec::default();
+                        let mut grpc = tonic::server::Grpc::new(codec)
+                            .apply_compression_config(
+                                accept_compression_encodings,
+                                send_compression_encodings,
+                            )
+                            .apply_max_message_size_config(
+                                max_decoding_message_size,
+                                max_encoding_message_size,
+                            );
+                        let res = grpc.unary(method, req).await;
+                        Ok(res)
+                    };
+                    Box::pin(fut)
+                }
+                "/weir.v1.Instance/ListSetEntries" => {
+                    #[allow(non_camel_case_types)]
+                    struct ListSetEntriesSvc<T: Instance>(pub Arc<T>);
+                    impl<
+                        T: Instance,
+                    > tonic::server::UnaryService<super::ListSetEntriesRequest>
+                    for ListSetEntriesSvc<T> {
+                        type Response = super::ListSetEntriesResponse;
+                        type Future = BoxFuture<
+                            tonic::Response<Self::Response>,
+                            tonic::Status,
+                        >;
+                        fn call(
+                            &mut self,
+                            request: tonic::Request<super::ListSetEntriesRequest>,
+                        ) -> Self::Future {
+                            let inner = Arc::clone(&self.0);
+                            let fut = async move {
+                                <T as Instance>::list_set_entries(&inner, request).await
+                            };
+                            Box::pin(fut)
+                        }
+                    }
+                    let accept_compression_encodings = self.accept_compression_encodings;
+                    let send_compression_encodings = self.send_compression_encodings;
+                    let max_decoding_message_size = self.max_decoding_message_size;
+                    let max_encoding_message_size = self.max_encoding_message_size;
+                    let inner = self.inner.clone();
+                    let fut = async move {
+                        let method = ListSetEntriesSvc(inner);
+                        let codec = tonic_prost::ProstCodec::default();
+                        let mut grpc = tonic::server::Grpc::new(codec)
+                            .apply_compression_config(
+                                accept_compression_encodings,
+                                send_compression_encodings,
+                            )
+                            .apply_max_message_size_config(
+                                max_decoding_message_size,
+                                max_encoding_message_size,
+                            );
+                        let res = grpc.unary(method, req).await;
+                        Ok(res)
+                    };
+                    Box::pin(fut)
+                }
+                "/weir.v1.Instance/ChangeSet" => {
+                    #[allow(non_camel_case_types)]
+                    struct ChangeSetSvc<T: Instance>(pub Arc<T>);
+                    impl<
+                        T: Instance,
+                    > tonic::server::UnaryService<super::ChangeSetRequest>
+                    for ChangeSetSvc<T> {
+                        type Response = super::ChangeSetResponse;
+                        type Future = BoxFuture<
+                            tonic::Response<Self::Response>,
+                            tonic::Status,
+                        >;
+                        fn call(
+                            &mut self,
+                            request: tonic::Request<super::ChangeSetRequest>,
+                        ) -> Self::Future {
+                            let inner = Arc::clone(&self.0);
+                            let fut = async move {
+                                <T as Instance>::change_set(&inner, request).await
+                            };
+                            Box::pin(fut)
+                        }
+                    }
+                    let accept_compression_encodings = self.accept_compression_encodings;
+                    let send_compression_encodings = self.send_compression_encodings;
+                    let max_decoding_message_size = self.max_decoding_message_size;
+                    let max_encoding_message_size = self.max_encoding_message_size;
+                    let inner = self.inner.clone();
+                    let fut = async move {
+                        let method = ChangeSetSvc(inner);
                         let codec = tonic_prost::ProstCodec::default();
                         let mut grpc = tonic::server::Grpc::new(codec)
                             .apply_compression_config(

@@ -3,7 +3,7 @@
 use std::path::Path;
 use std::sync::Arc;
 
-use weir_graph::Change;
+use weir_graph::{Change, SetChange, SetDefinition};
 
 use crate::command::Replacement;
 
@@ -33,10 +33,21 @@ pub trait Configuration: Send + core::fmt::Debug {
 pub struct NewConfiguration {
     /// The functions that have changed.
     pub changes: Vec<Change>,
+    /// The sets of the file.
+    pub sets: Vec<SetDefinition>,
+    /// Those of them whose entries or time-outs have changed.
+    pub set_changes: Vec<SetChange>,
     /// Oddities of the file, for people.
     pub warnings: String,
     /// The functions that have changed, for engines.
     pub replacement: Arc<Replacement>,
+}
+
+impl NewConfiguration {
+    /// True where it says what runs already.
+    pub fn is_nothing(&self) -> bool {
+        self.changes.is_empty() && self.set_changes.is_empty()
+    }
 }
 
 /// Why a configuration can't take the place of the one that runs.

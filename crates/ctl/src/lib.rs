@@ -6,6 +6,7 @@
 //! - [`observe`]: traces and taps, from the engines' rings to messages.
 //! - [`server`]: the gRPC service and the metrics of one instance. A driver gives it a
 //!   [`server::Offer`]: facts of the run, and the senders of its command channels.
+//! - [`sets`]: changes of sets of addresses, for all processes of a run (docs/sets.md).
 //! - [`configuration`]: another one for a run, which its driver reads (docs/reload.md).
 //! - [`upgrade`]: the programs of its processes, and others in their places (docs/upgrade.md).
 //! - [`hosts`]: the hosts that a run looks after; [`events`]: events of these and of runtimes.
@@ -26,6 +27,7 @@ pub mod hosts;
 pub mod observe;
 #[cfg(feature = "service")]
 pub mod server;
+pub mod sets;
 #[cfg(feature = "service")]
 mod socket;
 pub mod upgrade;

@@ -89,3 +89,4 @@ pub use template::{
     TemplateProcessor, TemplateText, Templates, describe_templates, template_schema,
 };
 pub use threads::Threads;
+pub use units::duration;

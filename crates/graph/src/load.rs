@@ -89,6 +89,11 @@ pub struct NamedText {
 }
 
 impl ChainFile {
+    /// Its sets, for engines and those who change them.
+    pub fn live_sets(&self) -> Sets {
+        self.sets.iter().map(|of| of.set.clone()).collect()
+    }
+
     /// Number of the chain that takes a packet: the first whose selector
     /// matches. See [`Selector::matches`] for the arguments.
     #[inline]

@@ -8,7 +8,7 @@ use weir_nf::host::Timeouts;
 /// # Errors
 ///
 /// A message for people.
-pub(crate) fn duration(text: &str) -> Result<u32, String> {
+pub fn duration(text: &str) -> Result<u32, String> {
     if text == "never" {
         return Ok(Timeouts::NEVER);
     }

@@ -9,6 +9,7 @@ use serde::de::DeserializeOwned;
 use weir_packet::{Direction, FlowKey, Packet, Prefix, Side};
 use weir_telemetry::Label;
 
+use crate::NamedSet;
 use crate::host::{MAX_LABELS, NO_FLOW, Opened, Work};
 use crate::{
     Buffer, BufferPool, Context, Descriptor, Event, FlowInfo, Needs, Scope, SetUp, SettingsError,
@@ -133,6 +134,12 @@ pub trait NetworkFunction: Sized + Send + Sync + 'static {
     /// them on the link and gives the function what is sent to them. The
     /// default is none.
     fn owns(&self) -> Vec<Owned> {
+        Vec::new()
+    }
+
+    /// Sets of the chain file into which it looks under these settings ([`SetUp::set`]). The
+    /// default is none.
+    fn sets(&self) -> Vec<NamedSet> {
         Vec::new()
     }
 

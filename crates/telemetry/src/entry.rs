@@ -38,6 +38,8 @@ pub enum Unit {
     Frames,
     /// Transport ports of addresses that functions lease.
     Ports,
+    /// Entries of a set of addresses.
+    Entries,
     /// Cycles of the processor's time-stamp counter.
     Cycles,
     /// Nanoseconds; Prometheus is given seconds.
@@ -58,6 +60,7 @@ impl Unit {
             Unit::Messages => "messages",
             Unit::Frames => "frames",
             Unit::Ports => "ports",
+            Unit::Entries => "entries",
             Unit::Cycles => "cycles",
             Unit::Nanoseconds => "nanoseconds",
             Unit::Times => "times",

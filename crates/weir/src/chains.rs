@@ -6,12 +6,12 @@ use std::io::Read as _;
 use std::path::{Path, PathBuf};
 
 use weir_graph::{ChainFile, Composition, Input, Override, Script, TemplateDescription, Templates};
-use weir_nf::Sources;
+use weir_nf::{Sets, Sources};
 use weir_nf::host::Kind;
 
 use crate::exit::Failure;
 use crate::say::say;
-use crate::snapshot::Snapshot;
+use crate::snapshot::{Loaded, Snapshot};
 
 /// Most bytes of a chain file; the reader of chain files allows less.
 const MOST_CHAIN: u64 = 64 << 20;
@@ -48,6 +48,8 @@ struct Files {
     from: From,
     texts: BTreeMap<String, String>,
     names: BTreeMap<String, Vec<String>>,
+    /// The sets of the run that reads its file again.
+    running: Sets,
 }
 
 impl Files {
@@ -57,6 +59,7 @@ impl Files {
             from,
             texts: BTreeMap::new(),
             names: BTreeMap::new(),
+            running: Sets::default(),
         }
     }
 }
@@ -76,6 +79,10 @@ impl Sources for Files {
         self.names.insert(pattern.to_owned(), names.clone());
         Ok(names)
     }
+
+    fn sets(&self) -> Sets {
+        self.running.clone()
+    }
 }
 
 /// The chains of a snapshot, as they were loaded from the file at `path`.
@@ -83,7 +90,7 @@ pub(crate) fn load_snapshot(
     snapshot: &Snapshot,
     path: &Path,
     set: &[Override],
-    seed: u64,
+    (seed, running): (u64, &Sets),
     kinds: &[Kind],
 ) -> Result<ChainFile, Failure> {
     let name = path.display().to_string();
@@ -94,7 +101,7 @@ pub(crate) fn load_snapshot(
         overrides: set,
         seed,
     };
-    weir_graph::load_with(&input, &with(&snapshot.templates), &mut &*snapshot)
+    weir_graph::load_with(&input, &with(&snapshot.templates), &mut Loaded(snapshot, running))
         .map_err(|diagnostics| Failure::chain(weir_graph::render(&diagnostics)))
 }
 
@@ -247,7 +254,8 @@ pub(crate) fn load(
     seed: u64,
     kinds: &[Kind],
 ) -> Result<ChainFile, Failure> {
-    let (file, _) = read_chains((path, From::Anything), folders, set, seed, kinds)?;
+    let from = (path, From::Anything);
+    let (file, _) = read_chains(from, folders, set, (seed, &Sets::default()), kinds)?;
     tell_warnings(&file);
     Ok(file)
 }
@@ -259,18 +267,22 @@ pub(crate) fn tell_warnings(file: &ChainFile) {
     }
 }
 
-/// The chains of a file with their warnings, and all texts that they were loaded from.
+/// The chains of a file with their warnings, and all texts that they were loaded from. The sets that
+/// run go on where the file is read again.
 pub(crate) fn read_chains(
     (path, from): (&Path, From),
     folders: &[PathBuf],
     set: &[Override],
-    seed: u64,
+    (seed, running): (u64, &Sets),
     kinds: &[Kind],
 ) -> Result<(ChainFile, Snapshot), Failure> {
     let text = text_of(path, from)?;
     let name = path.display().to_string();
     let folder = path.parent().unwrap_or(Path::new("")).to_owned();
-    let mut files = Files::new(folder, from);
+    let mut files = Files {
+        running: running.clone(),
+        ..Files::new(folder, from)
+    };
     let input = Input {
         name: &name,
         text: &text,

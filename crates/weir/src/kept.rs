@@ -126,6 +126,7 @@ pub(crate) fn pass_on(command: &mut Command) {
         Some(kept) => command.env(VARIABLE, &kept.path),
         None => command.env_remove(VARIABLE),
     };
+    crate::set_log::pass_on(command);
 }
 
 /// The texts that run, where they are kept.

@@ -48,6 +48,7 @@ mod run;
 mod say;
 mod seed;
 mod service;
+mod set_log;
 #[cfg(feature = "simulator")]
 mod sim;
 mod snapshot;
@@ -98,6 +99,8 @@ pub fn main_with_args(
         Command::Diff(what) => ask::diff(&what),
         #[cfg(feature = "control")]
         Command::Reload(what) => ask::reload(&what),
+        #[cfg(feature = "control")]
+        Command::Set(what) => ask::set(&what),
         #[cfg(feature = "control")]
         Command::Stats(stats) => ask::stats(&stats),
         #[cfg(feature = "terminal")]

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
-use weir_nf::Sources;
+use weir_nf::{Sets, Sources};
 
 /// All texts that chains were loaded from.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
@@ -19,14 +19,21 @@ pub(crate) struct Snapshot {
     pub(crate) names: BTreeMap<String, Vec<String>>,
 }
 
-impl Sources for &Snapshot {
+/// A snapshot, and the sets of the run that loads it again.
+pub(crate) struct Loaded<'a>(pub(crate) &'a Snapshot, pub(crate) &'a Sets);
+
+impl Sources for Loaded<'_> {
     fn text(&mut self, name: &str) -> Result<String, String> {
-        let text = self.texts.get(name).cloned();
+        let text = self.0.texts.get(name).cloned();
         text.ok_or_else(|| format!("can't read {name}: the run has not read it"))
     }
 
     fn names(&mut self, pattern: &str) -> Result<Vec<String>, String> {
-        let names = self.names.get(pattern).cloned();
+        let names = self.0.names.get(pattern).cloned();
         names.ok_or_else(|| format!("no file fits the pattern `{pattern}`"))
+    }
+
+    fn sets(&self) -> Sets {
+        self.1.clone()
     }
 }

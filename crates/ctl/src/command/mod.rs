@@ -16,11 +16,13 @@ mod target;
 use std::collections::VecDeque;
 use std::os::fd::BorrowedFd;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use weir_exec::{CommandReceiver, command_channel};
 use weir_packet::filter::Filter;
 
 use crate::observe::Arm;
+use crate::sets::SetChange;
 
 pub use counts::ThreadCounts;
 pub use flows::{
@@ -65,6 +67,9 @@ pub enum Command {
     /// Put functions in the places of those that run. The reply is the number of engines that
     /// had one of them.
     Replace(Arc<Replacement>, Reply<usize>),
+    /// A set has changed in this process: others are told. Without a change they are told all
+    /// that is in the sets. An error says why one can't follow.
+    Sets(Option<Arc<SetChange>>, Reply<Result<(), String>>),
     /// Arm or disarm a watch in each runtime. The reply is their number.
     Each(Arm, Reply<usize>),
 }
@@ -75,6 +80,8 @@ pub struct CommandHandler {
     receiver: CommandReceiver<Command>,
     /// Walks over all flows, in the order of their commands.
     walks: VecDeque<Walk>,
+    /// Packets wait as long as this says so.
+    held: Option<Arc<AtomicBool>>,
 }
 
 impl CommandHandler {
@@ -89,8 +96,22 @@ impl CommandHandler {
         let handler = CommandHandler {
             receiver,
             walks: VecDeque::new(),
+            held: None,
         };
         Ok((sender, handler))
+    }
+
+    /// Has the thread take no packets until what is returned becomes false, and a command comes.
+    pub fn hold(&mut self) -> Arc<AtomicBool> {
+        let held = Arc::new(AtomicBool::new(true));
+        self.held = Some(Arc::clone(&held));
+        held
+    }
+
+    /// True while the thread must take no packets: what they are judged by is not there yet.
+    pub fn is_held(&self) -> bool {
+        let held = self.held.as_ref();
+        held.is_some_and(|held| held.load(Ordering::Acquire))
     }
 
     /// See [`CommandReceiver::set_open`].
@@ -136,6 +157,10 @@ impl CommandHandler {
             }
             // Engines of this process are given the functions.
             Command::Prepare(_, reply) => {
+                let _ = reply.send(Ok(()));
+            }
+            // Engines of this process look into the same sets.
+            Command::Sets(_, reply) => {
                 let _ = reply.send(Ok(()));
             }
             Command::Replace(new, reply) => {

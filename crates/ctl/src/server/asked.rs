@@ -20,11 +20,13 @@ use crate::command::{
 use crate::events::Events;
 use crate::hosts::Hosts;
 use crate::observe::{Arm, Places, Unseen};
+use crate::sets::Book;
 use crate::upgrade::Upgrades;
 
 use super::fresh::Fresh;
 use super::offer::Offer;
 use super::reloads::Reloads;
+use super::sets::Sets;
 
 /// How long a thread may take for what it answers at once.
 const PROMPT: Duration = Duration::from_secs(5);
@@ -106,6 +108,8 @@ pub(super) struct Asked {
     pub(super) reloads: Reloads,
     /// The programs of its processes, which are changed one at a time.
     pub(super) upgrades: Arc<Mutex<Option<Box<dyn Upgrades>>>>,
+    /// The sets of addresses.
+    pub(super) sets: Sets,
     /// Each stream that follows events has a clone: the count says how many there are.
     pub(super) followers: Arc<()>,
 }
@@ -162,7 +166,7 @@ fn not_sent(why: NotSent) -> Status {
 }
 
 impl Asked {
-    pub(super) fn new(offer: Offer<'_>) -> Asked {
+    pub(super) fn new(offer: Offer<'_>) -> Result<Asked, String> {
         let info = offer.info();
         let chains = offer.file.chains.iter().map(|chain| Written {
             name: chain.stage.chain.clone(),
@@ -174,7 +178,10 @@ impl Asked {
                 .collect(),
         });
         let places = Places::of_run(offer.file, &offer.inputs);
-        Asked {
+        let fixed = |name: &str| offer.fixed_sets.get(name).cloned();
+        let book = Book::new(&offer.file.sets, fixed, offer.set_log);
+        let book = book.map_err(|error| format!("can't tell how sets were changed: {error}"))?;
+        Ok(Asked {
             info,
             senders: offer.senders,
             chains: chains.collect(),
@@ -189,8 +196,9 @@ impl Asked {
             events: offer.events,
             reloads: Reloads::of(offer.configuration),
             upgrades: Arc::new(Mutex::new(offer.upgrades)),
+            sets: Sets::of(book),
             followers: Arc::default(),
-        }
+        })
     }
 
     /// The command channels of all threads.

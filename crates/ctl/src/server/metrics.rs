@@ -12,6 +12,8 @@ use weir_telemetry::{Counters, Kind};
 
 use crate::command::{LayerReport, RuntimePlaceCounts, StageProcessCounts, SwitchCounts};
 
+use crate::sets::SetCounts;
+
 use super::asked::{Asked, Counts};
 use super::reloads::ReloadCounts;
 
@@ -27,11 +29,13 @@ const FUNCTION_COUNTER: &[&str] = &["chain", "function", "nf", "counter"];
 const STAGE: &[&str] = &["chain", "stage"];
 const RUNTIME: &[&str] = &["place"];
 const THREAD: &[&str] = &["thread"];
+const SET: &[&str] = &["set"];
 
 /// The data that the text shows.
 struct Shown<'a> {
     info: &'a v1::GetInfoResponse,
     reloads: &'a ReloadCounts,
+    sets: &'a [(String, SetCounts)],
     inputs: &'a [v1::PortInfo],
     outputs: &'a [v1::PortInfo],
     counts: &'a Counts,
@@ -42,6 +46,7 @@ pub(super) fn text(asked: &Asked, counts: &Counts) -> String {
     let shown = Shown {
         info: &asked.info,
         reloads: &asked.reloads.counts(),
+        sets: &asked.sets.counts(),
         inputs: asked.inputs(),
         outputs: asked.outputs(),
         counts,
@@ -108,6 +113,9 @@ impl Shown<'_> {
             .sum();
         text.write(&no_chain, [(vec![], refused)]);
         table(text, "weir", &[], &[(vec![], self.reloads)]);
+        let sets = self.sets.iter();
+        let sets: Vec<_> = sets.map(|(name, of)| (labels(SET, &[name]), of)).collect();
+        table(text, "weir_set", SET, &sets);
     }
 
     /// Ports with their counts; a port that was named twice is one.
@@ -332,6 +340,7 @@ mod tests {
         let shown = Shown {
             info: &info,
             reloads: &ReloadCounts::default(),
+            sets: &[("blocked".to_owned(), SetCounts::default())],
             inputs: &[],
             outputs: &[],
             counts: &counts,

@@ -13,6 +13,7 @@ mod reasons;
 mod reload;
 mod reloads;
 mod service;
+mod sets;
 mod upgrade;
 mod watches;
 
@@ -45,7 +46,7 @@ impl Server {
         metrics: Option<TcpListener>,
         offer: Offer<'_>,
     ) -> Result<Server, String> {
-        let asked = Arc::new(Asked::new(offer));
+        let asked = Arc::new(Asked::new(offer)?);
         let (stop, stopped) = oneshot::channel();
         let thread = service::start(socket, metrics, asked, stopped)?;
         Ok(Server {

@@ -1,5 +1,6 @@
 //! Facts and command channels of a run, which its driver gives to the server.
 
+use std::collections::BTreeMap;
 use std::path::Path;
 use std::time::{SystemTime, UNIX_EPOCH};
 
@@ -11,6 +12,7 @@ use crate::configuration::Configuration;
 use crate::events::Events;
 use crate::hosts::Hosts;
 use crate::observe::Unseen;
+use crate::sets::SetLog;
 use crate::upgrade::Upgrades;
 
 /// Facts of a run beside its counts, and the way to its threads.
@@ -38,6 +40,10 @@ pub struct Offer<'a> {
     pub configuration: Option<Box<dyn Configuration>>,
     /// The programs of its processes; `None` where a run has no way to tell.
     pub upgrades: Option<Box<dyn Upgrades>>,
+    /// Sets of addresses that can't change while it runs, and why.
+    pub fixed_sets: BTreeMap<String, String>,
+    /// What outlives this process of changes of sets; `None` where nothing takes its place.
+    pub set_log: Option<Box<dyn SetLog>>,
     /// Command channels of the threads: those of places of runtimes first, that of the ports
     /// last.
     pub senders: Vec<CommandSender>,

@@ -8,7 +8,7 @@ use tokio::sync::{OwnedMutexGuard, oneshot};
 use tonic::Status;
 use weir_api::v1;
 use weir_exec::NotSent;
-use weir_graph::{Change, SettingChange};
+use weir_graph::{Change, SetChange, SettingChange};
 
 use crate::command::{Command, CommandSender, Replacement};
 use crate::configuration::{NewConfiguration, NotRead};
@@ -82,6 +82,17 @@ impl Asked {
             }
         };
         answer.warnings.clone_from(&new.warnings);
+        let full = match is_other {
+            true => Vec::new(),
+            false => self.sets.refusals(&new.sets),
+        };
+        if !full.is_empty() {
+            if let Some(configuration) = place.as_mut() {
+                configuration.forget();
+            }
+            answer.refused = full;
+            return Ok(self.refused(request.dry_run, answer));
+        }
         // Also where nothing has changed here: another host's files may have.
         let prepared = match is_other {
             true => Ok(Vec::new()),
@@ -96,6 +107,7 @@ impl Asked {
             return Ok(self.refused(request.dry_run, answer));
         }
         answer.changes = self.told(&new.changes).await;
+        answer.sets = new.set_changes.iter().map(set).collect();
         if may_take {
             self.take(&mut place, &new, &mut answer).await;
         }
@@ -110,10 +122,14 @@ impl Asked {
         answer: &mut v1::ReloadResponse,
     ) {
         let began = Instant::now();
-        if !new.changes.is_empty() {
+        if !new.is_nothing() {
             let (engines, late) = self.replace(&new.replacement).await;
             answer.engines = engines;
             answer.warnings.push_str(late);
+            let late = self.reload_sets(&new.sets).await;
+            if !late.is_empty() {
+                answer.warnings.push_str(&format!("warning: {late}\n"));
+            }
             self.reloads.count(|counts| counts.reloads += 1);
         }
         answer.warnings.push_str(&self.missing().await);
@@ -121,7 +137,7 @@ impl Asked {
         // A late thread takes it as well, so it is the configuration that runs from here on.
         if let Some(configuration) = place {
             configuration.taken();
-            if !new.changes.is_empty() {
+            if !new.is_nothing() {
                 configuration.tell(&format!("reloaded: {}", names_of(answer)));
             }
         }
@@ -228,7 +244,7 @@ impl Asked {
                 let why = answer.refused.join("; ");
                 format!("warning: SIGHUP: not reloaded, all is as it was: {why}")
             }
-            Ok(answer) if answer.changes.is_empty() => {
+            Ok(answer) if answer.changes.is_empty() && answer.sets.is_empty() => {
                 "SIGHUP: the chain file says what runs already".to_owned()
             }
             Ok(answer) if answer.warnings.is_empty() => return,
@@ -238,10 +254,11 @@ impl Asked {
     }
 }
 
-/// Names of the functions that have changed.
+/// Names of the functions and sets that have changed.
 fn names_of(answer: &v1::ReloadResponse) -> String {
-    let names = answer.changes.iter().map(|change| change.function.as_str());
-    names.collect::<Vec<_>>().join(", ")
+    let names = answer.changes.iter().map(|change| change.function.clone());
+    let sets = answer.sets.iter().map(|set| format!("@{}", set.name));
+    names.chain(sets).collect::<Vec<_>>().join(", ")
 }
 
 /// Tells a thread, once it has room.
@@ -260,5 +277,16 @@ fn setting(change: &SettingChange) -> v1::ChangedSetting {
         path: change.path.clone(),
         before: change.before.clone(),
         after: change.after.clone(),
+    }
+}
+
+fn set(change: &SetChange) -> v1::ChangedSet {
+    let (before, after) = change.timeout.clone().unzip();
+    v1::ChangedSet {
+        name: change.name.clone(),
+        added: change.added,
+        removed: change.removed,
+        timeout_before: before,
+        timeout_after: after,
     }
 }

@@ -90,6 +90,7 @@ pub(super) fn start(
             tokio::spawn(http::serve(metrics, asked.clone()));
         }
         tokio::spawn(reload_on_hangup(hangups, asked.clone()));
+        tokio::spawn(asked.clone().expire_sets());
         let Some(listener) = listener else {
             let _ = stopped.await;
             return;
@@ -374,6 +375,34 @@ impl Instance for Service {
         match tokio::spawn(upgrade).await {
             Ok(answer) => answer.map(|()| Response::new(v1::UpgradeProcessResponse {})),
             Err(_) => Err(Status::internal("the upgrade failed")),
+        }
+    }
+
+    async fn list_sets(
+        &self,
+        _: Request<v1::ListSetsRequest>,
+    ) -> Result<Response<v1::ListSetsResponse>, Status> {
+        Ok(Response::new(self.asked.list_sets()))
+    }
+
+    async fn list_set_entries(
+        &self,
+        request: Request<v1::ListSetEntriesRequest>,
+    ) -> Result<Response<v1::ListSetEntriesResponse>, Status> {
+        let entries = self.asked.list_set_entries(request.get_ref())?;
+        Ok(Response::new(entries))
+    }
+
+    async fn change_set(
+        &self,
+        request: Request<v1::ChangeSetRequest>,
+    ) -> Result<Response<v1::ChangeSetResponse>, Status> {
+        // A client that goes leaves no process behind the others.
+        let asked = Arc::clone(&self.asked);
+        let change = async move { asked.change_set(request.into_inner()).await };
+        match tokio::spawn(change).await {
+            Ok(answer) => answer.map(Response::new),
+            Err(_) => Err(Status::internal("the change failed")),
         }
     }
 

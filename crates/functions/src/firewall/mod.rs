@@ -644,6 +644,10 @@ impl NetworkFunction for Firewall {
         })
     }
 
+    fn sets(&self) -> Vec<NamedSet> {
+        self.sets.clone()
+    }
+
     fn open(
         &self,
         packet: &Packet<'_>,

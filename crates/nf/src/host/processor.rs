@@ -8,6 +8,7 @@ use weir_packet::{FlowKey, Packet, Side};
 use zerocopy::{FromBytes, FromZeros, IntoBytes};
 
 use super::{Blocks, Slot, StageLayout, Work};
+use crate::NamedSet;
 use crate::{
     Burst, CloseReason, Cluster, Context, Descriptor, Flow, FlowInfo, NetworkFunction, Owned,
     RuntimeId, Scope, SetUp, SettingsError, Shown, State, Tracked, WorkSpace,
@@ -56,6 +57,8 @@ pub trait Processor: Send + Sync {
     fn labels_used(&self) -> u64;
     /// Addresses that it stands for, under the function's settings.
     fn owns(&self) -> Vec<Owned>;
+    /// Sets of the chain file into which it looks, under the function's settings.
+    fn sets(&self) -> Vec<NamedSet>;
     /// True if a host that sends from `source` on `side` is the client of its connections.
     fn is_client(&self, source: IpAddr, side: Side) -> bool;
     /// Key of a scope of its own.
@@ -215,6 +218,10 @@ impl<N: NetworkFunction> Processor for Bound<N> {
 
     fn owns(&self) -> Vec<Owned> {
         self.0.owns()
+    }
+
+    fn sets(&self) -> Vec<NamedSet> {
+        self.0.sets()
     }
 
     fn is_client(&self, source: IpAddr, side: Side) -> bool {

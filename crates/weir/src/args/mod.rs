@@ -6,6 +6,8 @@ mod ask;
 mod format;
 mod ids;
 mod seconds;
+#[cfg(feature = "control")]
+mod set;
 #[cfg(feature = "simulator")]
 mod sim;
 mod up;
@@ -33,6 +35,8 @@ pub(crate) use ask::{
     Diff, Drain, Drops, EndFlows, Events, Flows, FlowsCommand, Get, GetWhat, List, Move, MoveBy,
     Reload, Resizing, Scale, ShowFlow, SortFlows, Stats, Upgrade,
 };
+#[cfg(feature = "control")]
+pub(crate) use set::{Entries, ListEntries, Set, SetCommand};
 #[cfg(feature = "simulator")]
 pub(crate) use sim::Sim;
 
@@ -100,6 +104,9 @@ pub(crate) enum Command {
     /// Have a running weir take its changed chain file, without touching a flow
     Reload(Reload),
     #[cfg(feature = "control")]
+    /// Sets of addresses of a running weir: add and remove entries, list them
+    Set(Set),
+    #[cfg(feature = "control")]
     /// The instances of weir that run
     List(List),
     /// Check a chain file or a composition and say what it will do
@@ -124,7 +131,7 @@ pub(crate) enum Command {
     /// Run the protocol as a cluster under virtual time and check its invariants
     Sim(Sim),
     #[cfg(not(feature = "control"))]
-    #[command(name = "stats", aliases = ["top", "flows", "drops", "list", "get", "events", "move", "drain", "scale", "upgrade", "diff", "reload"], hide = true)]
+    #[command(name = "stats", aliases = ["top", "flows", "drops", "list", "get", "events", "move", "drain", "scale", "upgrade", "diff", "reload", "set"], hide = true)]
     WithoutControl(Absent),
     #[cfg(not(feature = "simulator"))]
     #[command(name = "sim", hide = true)]

@@ -9,6 +9,7 @@ mod moves;
 mod rates;
 mod reload;
 mod resize;
+mod set;
 mod stats;
 mod table;
 #[cfg(feature = "terminal")]
@@ -32,6 +33,7 @@ pub(crate) use list::list;
 pub(crate) use moves::move_units;
 pub(crate) use reload::{diff, reload};
 pub(crate) use resize::{drain, scale};
+pub(crate) use set::set;
 pub(crate) use stats::stats;
 #[cfg(feature = "terminal")]
 pub(crate) use top::top;

@@ -105,8 +105,18 @@ fn as_json(answer: &v1::ReloadResponse, dry_run: bool) -> Value {
             "open_flows": change.open_flows,
         })
     });
+    let sets = answer.sets.iter().map(|set| {
+        json!({
+            "name": set.name,
+            "added": set.added,
+            "removed": set.removed,
+            "timeout_before": set.timeout_before,
+            "timeout_after": set.timeout_after,
+        })
+    });
     json!({
         "changes": changes.collect::<Vec<_>>(),
+        "sets": sets.collect::<Vec<_>>(),
         "taken": !dry_run && why_not(answer).is_none(),
         "wrong": (!answer.wrong.is_empty()).then_some(&answer.wrong),
         "refused": answer.refused,
@@ -117,8 +127,30 @@ fn as_json(answer: &v1::ReloadResponse, dry_run: bool) -> Value {
     })
 }
 
+/// What has changed in a set.
+fn of_set(set: &v1::ChangedSet) -> String {
+    let mut parts = Vec::new();
+    if set.added > 0 {
+        parts.push(format!("+ {}", counted_entries(set.added)));
+    }
+    if set.removed > 0 {
+        parts.push(format!("- {}", counted_entries(set.removed)));
+    }
+    if let (Some(before), Some(after)) = (&set.timeout_before, &set.timeout_after) {
+        parts.push(format!("timeout: {before}, now {after}"));
+    }
+    format!("@{}: {}", set.name, parts.join(", "))
+}
+
+fn counted_entries(count: u64) -> String {
+    match count {
+        1 => "1 entry".to_owned(),
+        _ => format!("{} entries", thousands(count)),
+    }
+}
+
 fn text(answer: &v1::ReloadResponse, dry_run: bool) -> String {
-    if answer.changes.is_empty() {
+    if answer.changes.is_empty() && answer.sets.is_empty() {
         return "nothing has changed".to_owned();
     }
     let mut text = String::new();
@@ -143,6 +175,9 @@ fn text(answer: &v1::ReloadResponse, dry_run: bool) -> String {
         for name in &change.texts {
             let _ = writeln!(text, "  {name} has changed");
         }
+    }
+    for set in &answer.sets {
+        let _ = writeln!(text, "{}", of_set(set));
     }
     let flows: std::collections::BTreeMap<&str, u64> = (answer.changes.iter())
         .map(|change| (change.chain.as_str(), change.open_flows))

@@ -172,6 +172,12 @@ impl Node for RuntimeNode {
     type Report = RuntimeDone;
 
     fn step(&mut self) -> Result<Round, String> {
+        if self.handler.is_held() {
+            return Ok(Round {
+                blocked: true,
+                ..Round::default()
+            });
+        }
         let now = self.work.clock.now();
         let worked = self.work.round(now);
         if worked {

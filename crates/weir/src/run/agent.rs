@@ -7,6 +7,7 @@ use std::time::Instant;
 
 use weir_graph::ChainFile;
 use weir_io::live::EndSignals;
+use weir_nf::Sets;
 use weir_nf::host::Kind;
 use weir_protocol::Key;
 
@@ -37,7 +38,10 @@ pub(crate) fn run(args: &Args, kinds: &[Kind]) -> Outcome {
         texts::inherit();
     }
     let file = match texts::current() {
-        Some(texts) => chains::load_snapshot(&texts, &args.chain, &args.set, 0, kinds)?,
+        Some(texts) => {
+            let with = (0, &Sets::default());
+            chains::load_snapshot(&texts, &args.chain, &args.set, with, kinds)?
+        }
         None => chains::load(&args.chain, &args.templates, &args.set, 0, kinds)?,
     };
     let (about, bounds) = (version::own(kinds), (args.most, args.outlive));

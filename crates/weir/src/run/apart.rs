@@ -8,6 +8,7 @@ use serde_json::{Value, json};
 use weir_graph::ChainFile;
 use weir_graph::compile::Home;
 use weir_io::shared::border::Offence;
+use weir_nf::Sets;
 use weir_nf::host::{Kind, Stage};
 
 use super::engine_config::engine_config;
@@ -84,7 +85,7 @@ pub(crate) fn run(args: &EngineArgs, kinds: &[Kind]) -> Outcome {
     texts::inherit();
     let seed = process.seed();
     let loaded = fitting(
-        texts::candidates(&run, seed, kinds, false),
+        texts::candidates(&run, (seed, &Sets::default()), kinds, false),
         &run,
         process.chains(),
     );
@@ -140,16 +141,20 @@ fn fitting(
 fn reread(run: Run, seed: u64, kinds: &[Kind], mut current: ChainFile) -> Reread {
     let kinds = kinds.to_vec();
     let mut next = None;
-    Reread::new(Box::new(move |Taken(taken), wanted| {
+    let sets = current.live_sets();
+    let running = sets.clone();
+    let read = move |Taken(taken): Taken, wanted| {
         if let Some(file) = next.take().filter(|_| taken) {
             current = file;
         }
-        let loaded = fitting(texts::candidates(&run, seed, &kinds, true), &run, wanted);
+        let candidates = texts::candidates(&run, (seed, &running), &kinds, true);
+        let loaded = fitting(candidates, &run, wanted);
         let (file, plans) = loaded.map_err(|failure| failure.message)?;
         let changes = weir_graph::changes(&current, &file).map_err(|why| why.join("; "))?;
         next = Some(file);
         Ok(replacement::of(&changes, &plans))
-    }))
+    };
+    Reread::new(Box::new(read), sets)
 }
 
 /// The chains of a runtime, each as a whole, and the number that stands for them.

@@ -10,6 +10,7 @@ use weir_graph::ChainFile;
 use crate::args::Run;
 use crate::exit::Failure;
 use crate::say::say;
+use crate::set_log;
 
 use super::ports::{Ports, RunPort};
 use super::reload::configuration;
@@ -58,6 +59,8 @@ pub(super) fn open_control(
         (None, Some(socket)) => socket.name(),
         (None, None) => stem.into_owned(),
     };
+    let (configuration, fixed_sets) = configuration(args, file)?;
+    let set_log = set_log::log().map_err(|error| Failure::outside(error.to_string()))?;
     let of = |ports: &[RunPort]| ports.iter().map(RunPort::info).collect();
     let offer = Offer {
         name,
@@ -71,8 +74,10 @@ pub(super) fn open_control(
             .map(|raised| raised.hosts.clone())
             .unwrap_or_default(),
         events: args.happened.clone(),
-        configuration: configuration(args, file)?,
         upgrades: upgrades(args, file, ports)?,
+        configuration,
+        fixed_sets,
+        set_log,
         inputs: of(&ports.inputs),
         outputs: of(&ports.outputs),
         senders,

@@ -32,6 +32,8 @@ mod refusals;
 mod reload;
 mod replacement;
 mod resize;
+#[cfg(feature = "control")]
+mod sets;
 mod signals;
 mod standby;
 mod summary;
@@ -43,6 +45,7 @@ mod wires;
 mod workers;
 
 use weir_graph::ChainFile;
+use weir_nf::Sets;
 use weir_nf::host::{Kind, Stage};
 use weir_runtime::{RunAtStart, RuntimeConfig};
 
@@ -90,7 +93,8 @@ fn run_with(
         (false, true) => texts::load(args, seed, kinds)?,
         (false, false) => {
             let path = (args.chain.as_path(), chains::From::Anything);
-            let (file, read) = chains::read_chains(path, &args.templates, &args.set, seed, kinds)?;
+            let with = (seed, &Sets::default());
+            let (file, read) = chains::read_chains(path, &args.templates, &args.set, with, kinds)?;
             chains::tell_warnings(&file);
             texts::keep(read);
             file
@@ -107,6 +111,8 @@ fn run_loaded(
     at_start: Option<RunAtStart>,
     mut watched: Watched<'_>,
 ) -> Outcome {
+    #[cfg(feature = "control")]
+    sets::restore(file)?;
     let written = &placement::applied(args, file)?;
     let args = &Run {
         again: Some(Again {

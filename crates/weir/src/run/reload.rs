@@ -1,5 +1,6 @@
 //! The configuration of a run, read again while packets flow (docs/reload.md).
 
+use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::Arc;
 
@@ -14,7 +15,7 @@ use crate::exit::Failure;
 use crate::say::say;
 use crate::snapshot::Snapshot;
 
-use super::{plan, replacement, texts};
+use super::{plan, replacement, sets, texts};
 
 /// A chain file, and the plans by which it runs.
 #[derive(Debug)]
@@ -33,14 +34,14 @@ pub(super) struct RunConfiguration {
     next: Option<Loaded>,
 }
 
-/// The configuration of this run; `None` where it can't be read again: a run that was not loaded
-/// from files.
-pub(super) fn configuration(
-    args: &Run,
-    file: &ChainFile,
-) -> Result<Option<Box<dyn Configuration>>, Failure> {
+/// The configuration of a run; `None` where it can't be read again: a run that was not loaded from
+/// files. With it the sets that can't change while it lasts, and why.
+pub(super) type Offered = (Option<Box<dyn Configuration>>, BTreeMap<String, String>);
+
+/// The configuration of this run.
+pub(super) fn configuration(args: &Run, file: &ChainFile) -> Result<Offered, Failure> {
     let Some(again) = &args.again else {
-        return Ok(None);
+        return Ok((None, sets::fixed(args, file, &[])));
     };
     let mut configuration = RunConfiguration {
         args: Run {
@@ -55,7 +56,8 @@ pub(super) fn configuration(
         next: None,
     };
     configuration.current.plans = plan::plans(&configuration.args, file)?;
-    Ok(Some(Box::new(configuration)))
+    let fixed = sets::fixed(args, file, &configuration.current.plans);
+    Ok((Some(Box::new(configuration)), fixed))
 }
 
 impl RunConfiguration {
@@ -104,8 +106,10 @@ impl RunConfiguration {
         let Run { templates, set, .. } = &self.args;
         let Again { seed, kinds, .. } = &self.again;
         let from = (path, chains::From::Files);
+        let running = self.current.file.live_sets();
+        let with = (*seed, &running);
         let (file, texts) =
-            chains::read_chains(from, templates, set, *seed, kinds).map_err(wrong)?;
+            chains::read_chains(from, templates, set, with, kinds).map_err(wrong)?;
         let plans = plan::plans(&self.args, &file).map_err(wrong)?;
         Ok((Loaded { file, plans }, texts))
     }
@@ -135,15 +139,19 @@ impl Configuration for RunConfiguration {
         if !(others.is_empty() && strangers.is_empty()) {
             return Err(NotRead::Refused([others, strangers].concat()));
         }
+        let set_changes = weir_graph::set_changes(&self.current.file, &loaded.file);
         let warnings = weir_graph::render(&loaded.file.warnings);
         let new = replacement::of(&changes, &loaded.plans);
         if file.is_none() {
             texts::offer(read)
                 .map_err(|error| NotRead::Wrong(format!("error: can't keep the texts: {error}")))?;
         }
+        let sets = loaded.file.sets.clone();
         self.next = Some(loaded);
         Ok(Arc::new(NewConfiguration {
             changes,
+            sets,
+            set_changes,
             warnings,
             replacement: Arc::new(new),
         }))

@@ -5,6 +5,8 @@
 //! bounded rings and waits for nobody.
 
 use std::os::fd::OwnedFd;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
@@ -12,6 +14,7 @@ use tokio::sync::oneshot;
 use weir_api::{Message as _, v1};
 use weir_ctl::command::{Command, CommandHandler, CommandSender, Ended, FlowQuery, Reply};
 use weir_ctl::observe::{Arm, TapSpec, Taps, Traces};
+use weir_ctl::sets::SetChange;
 use weir_io::shared::Channel;
 
 use super::command_wire::{
@@ -44,6 +47,8 @@ struct CommandServer {
     reread: Option<Reread>,
     traced: Vec<Traced>,
     tapped: Vec<Tapped>,
+    /// Packets wait as long as sets are not what the main process's are.
+    held: Option<Arc<AtomicBool>>,
 }
 
 /// The main process is gone, or has closed the socket; or the engines are over.
@@ -56,13 +61,16 @@ pub(in super::super) fn open(
     reread: Option<Reread>,
 ) -> Result<CommandHandler, String> {
     let failed = |error: std::io::Error| format!("it can't get commands: {error}");
-    let (sender, handler) = CommandHandler::new(true).map_err(failed)?;
+    let (sender, mut handler) = CommandHandler::new(true).map_err(failed)?;
+    let has_sets = reread.as_ref().is_some_and(Reread::begin_sets);
+    let held = has_sets.then(|| handler.hold());
     let mut server = CommandServer {
         channel: Channel::new(socket.into(), command_wire::LONGEST),
         sender,
         reread,
         traced: Vec::new(),
         tapped: Vec::new(),
+        held,
     };
     std::thread::Builder::new()
         .name("commands".to_owned())
@@ -221,7 +229,7 @@ impl CommandServer {
             }
             WireCommand::End { filter } => {
                 let filter = filter.parse().map_err(|_| Gone)?;
-                let ended = self.send(|reply| Command::End(std::sync::Arc::new(filter), reply))?;
+                let ended = self.send(|reply| Command::End(Arc::new(filter), reply))?;
                 WireReply::Ended(ended.map(Ended::into_parts))
             }
             WireCommand::Prepare { digest } => WireReply::Prepared(match &self.reread {
@@ -241,11 +249,32 @@ impl CommandServer {
                     None => 0,
                 })
             }
+            WireCommand::Set { change } => WireReply::Set(self.change_set(&change)?),
             WireCommand::Trace { .. }
             | WireCommand::EndTrace { .. }
             | WireCommand::Tap { .. }
             | WireCommand::EndTap { .. } => return Err(Gone),
         })
+    }
+
+    fn change_set(&self, change: &str) -> Result<Result<(), String>, Gone> {
+        let change = SetChange::decode(change).ok_or(Gone)?;
+        let Some(reread) = &self.reread else {
+            return Ok(Err("it has no sets".to_owned()));
+        };
+        let done = reread.change_set(change);
+        if let Err(why) = &done {
+            crate::say::say(format_args!(
+                "warning: a set can't become what the main process's is: {why}"
+            ));
+        }
+        if let (Ok(true), Some(held)) = (&done, &self.held)
+            && held.swap(false, Ordering::AcqRel)
+        {
+            // It may be asleep.
+            let _ = self.send(|reply| Command::Sets(None, reply))?;
+        }
+        Ok(done.map(drop))
     }
 
     fn each(&self, arm: Arm) -> Result<WireReply, Gone> {

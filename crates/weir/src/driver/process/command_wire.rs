@@ -91,6 +91,10 @@ pub(super) enum WireCommand {
     Replace {
         digest: u64,
     },
+    /// Changes a set: a change as text.
+    Set {
+        change: String,
+    },
 }
 
 /// The packets to trace.
@@ -145,6 +149,8 @@ pub(super) enum WireReply {
     Ended(Option<(u64, Vec<u64>)>),
     /// The files were read, or why they can't be taken.
     Prepared(Result<(), String>),
+    /// A set has changed, or why it can't.
+    Set(Result<(), String>),
 }
 
 const SORTS: [FlowSort; 6] = [

@@ -15,7 +15,10 @@ use weir_ctl::command::{
 };
 use weir_ctl::observe::{Arm, TapFeed, TraceFeed};
 use weir_io::shared::{Channel, Message};
+use weir_ctl::sets::{SetChange, What};
+use weir_nf::Sets;
 use weir_nf::host::Stage;
+use weir_packet::AddressSet;
 
 use super::command_wire::{
     self, NumberedCommand, Traced, WireCommand, WireReply, flows_command, split,
@@ -42,6 +45,23 @@ impl Engines {
             Engines::Stage(stage, place) => (place.0 == chain).then_some((place.1, stage)),
             Engines::Runtime(_, stages) => Some((0, stages.get(chain)?)),
         }
+    }
+
+    /// What one of them says, for people.
+    fn said(&self, what: &str) -> String {
+        match self {
+            Engines::Runtime(name, _) => format!("{name}: {what}"),
+            Engines::Stage(stage, _) => format!("a stage of {}: {what}", stage.chain),
+        }
+    }
+
+    /// The sets into which they look.
+    fn sets(&self) -> Sets {
+        let stage = match self {
+            Engines::Stage(stage, _) => Some(stage),
+            Engines::Runtime(_, stages) => stages.first(),
+        };
+        stage.map(|stage| stage.sets.clone()).unwrap_or_default()
     }
 
     fn are_whole(&self) -> bool {
@@ -153,6 +173,10 @@ enum Then {
     Flow(usize, Reply<FlowParts>),
     Ended(Reply<Option<Ended>>),
     Prepared(Reply<Result<(), String>>),
+    /// A set has changed.
+    Set(Reply<Result<(), String>>),
+    /// A set of this number may be as it was loaded, or else it is told whole.
+    SetBegun(usize),
 }
 
 /// A watch that is on.
@@ -240,6 +264,20 @@ impl RelayThread {
             self.waiting
                 .push_front((watch.begin.clone(), Then::Nothing));
         }
+        self.tell_sets(SetChange::first);
+    }
+
+    /// Tells the process of all sets.
+    fn tell_sets(&mut self, of: fn(usize, &AddressSet) -> Vec<SetChange>) {
+        for (number, named) in self.engines.sets().iter().enumerate() {
+            for change in of(number, &named.set) {
+                let then = match change.what {
+                    What::AsLoaded => Then::SetBegun(number),
+                    _ => Then::Nothing,
+                };
+                self.waiting.push_back((set_command(&change), then));
+            }
+        }
     }
 
     /// The process is no more. Callers that wait for its reply get none.
@@ -289,6 +327,15 @@ impl RelayThread {
             Command::Replace(new, reply) => {
                 let digest = new.digest();
                 self.put((WireCommand::Replace { digest }, Then::Engines(reply)));
+            }
+            // One that is being started is told what is in the sets when it is there.
+            Command::Sets(_, reply) if self.link.is_none() => drop(reply.send(Ok(()))),
+            Command::Sets(None, reply) => {
+                self.tell_sets(SetChange::whole);
+                drop(reply.send(Ok(())));
+            }
+            Command::Sets(Some(change), reply) => {
+                self.put((set_command(&change), Then::Set(reply)));
             }
             Command::Each(arm, reply) => {
                 let what = self.watch(&arm);
@@ -422,7 +469,7 @@ impl RelayThread {
 
     /// Passes a reply on; its caller may have gone. `None` where it is that of another
     /// command.
-    fn answer(&self, then: Then, reply: WireReply) -> Option<()> {
+    fn answer(&mut self, then: Then, reply: WireReply) -> Option<()> {
         match (then, reply) {
             (Then::Nothing, _) => {}
             (Then::Engines(to), WireReply::Engines(count)) => drop(to.send(count)),
@@ -451,12 +498,19 @@ impl RelayThread {
                 let stage = self.engines.of_chain(chain)?;
                 let _ = to.send(said.parts(stage));
             }
-            (Then::Prepared(to), WireReply::Prepared(result)) => {
-                let result = result.map_err(|why| match &self.engines {
-                    Engines::Runtime(name, _) => format!("{name}: {why}"),
-                    Engines::Stage(stage, _) => format!("a stage of {}: {why}", stage.chain),
-                });
-                let _ = to.send(result);
+            (Then::Prepared(to), WireReply::Prepared(result))
+            | (Then::Set(to), WireReply::Set(result)) => {
+                let _ = to.send(result.map_err(|why| self.engines.said(&why)));
+            }
+            (Then::SetBegun(_), WireReply::Set(Ok(()))) => {}
+            // It has outlived another main process.
+            (Then::SetBegun(number), WireReply::Set(Err(_))) => {
+                let sets = self.engines.sets();
+                let whole = sets.get(number).map(|of| SetChange::whole(number, &of.set));
+                for change in whole.into_iter().flatten().rev() {
+                    self.waiting
+                        .push_front((set_command(&change), Then::Nothing));
+                }
             }
             (Then::Ended(to), WireReply::Ended(ended)) => {
                 let _ = to.send(ended.map(Ended::from_parts));
@@ -470,6 +524,12 @@ impl RelayThread {
         let mut watches = self.watches.iter_mut();
         let watch = watches.find(|watch| watch.number == number)?;
         Some((&mut watch.feed, &mut watch.lost))
+    }
+}
+
+fn set_command(change: &SetChange) -> WireCommand {
+    WireCommand::Set {
+        change: change.encode(),
     }
 }
 

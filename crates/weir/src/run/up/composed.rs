@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 use clap::Parser as _;
 use weir_graph::{ChainFile, Composition, Diagnostic, Placed};
 use weir_io::port::PortSpec;
+use weir_nf::Sets;
 use weir_nf::host::Kind;
 use weir_protocol::settings::Replication;
 
@@ -127,12 +128,12 @@ fn chains_of(
 ) -> Result<(ChainFile, Snapshot), Failure> {
     match kept {
         Some(kept) => {
-            let file = chains::load_snapshot(&kept, path, &run.set, seed, kinds)?;
+            let file = chains::load_snapshot(&kept, path, &run.set, (seed, &Sets::default()), kinds)?;
             Ok((file, kept))
         }
         None => {
             let from = (path, chains::From::Anything);
-            chains::read_chains(from, &run.templates, &run.set, seed, kinds)
+            chains::read_chains(from, &run.templates, &run.set, (seed, &Sets::default()), kinds)
         }
     }
 }

@@ -428,7 +428,9 @@ impl Node for ProcessNode<'_> {
         }
         self.stage.settle();
         let supplied = self.stage.pool.available() >= MIN_FREE_FRAMES;
-        if self.outgoing.is_empty() && supplied {
+        let commands = self.commands.as_ref();
+        let held = commands.is_some_and(CommandHandler::is_held);
+        if self.outgoing.is_empty() && supplied && !held {
             worked |= self.process()?;
         }
         if let (Some(done), true) = (self.stage.done, self.outgoing.is_empty() && worked) {
@@ -444,8 +446,8 @@ impl Node for ProcessNode<'_> {
         let waits = !self.outgoing.is_empty();
         Ok(Round {
             worked,
-            blocked: waits || !supplied,
-            over: over && !worked && !waits && self.queue.is_empty(),
+            blocked: waits || !supplied || held,
+            over: over && !worked && !waits && !held && self.queue.is_empty(),
             ..Round::default()
         })
     }
