@@ -13,6 +13,7 @@
 //! weir-bench ring                 frames to another process and back, against a bare ring of numbers
 //! weir-bench router               the router around a chain, without one
 //! weir-bench reload [quick]      changed rules under traffic: what looking open flows up again costs
+//! weir-bench sets                sets of addresses: a look-up, a change, a new flow
 //! weir-bench wire [quick] [WORD...] weir beside the kernel on live interfaces; needs root (docs/benchmarks.md)
 //! weir-bench queues [rounds=N] [seconds=N]   two workers with a queue each beside one; needs root
 //! weir-bench ledger [quick] [KEY=VALUE...]   numbered packets through weir while runtimes are killed; needs root
@@ -37,6 +38,7 @@ mod router;
 mod rows;
 mod scaling;
 mod seeded;
+mod sets;
 mod stages;
 mod stats;
 mod switch;
@@ -108,6 +110,7 @@ fn run(args: &[&str]) -> Result<(), String> {
         }
         ["ring"] => ring::table(),
         ["router"] => router::table(),
+        ["sets"] => sets::table(),
         ["reload"] => reload::table(false),
         ["reload", "quick"] => reload::table(true),
         ["ring-peer", form] => ring::peer(form),

@@ -2,8 +2,8 @@
 
 use crate::keys::Keys;
 use crate::{
-    composition, flows, network, placing, plan_key, ports, raw, script_keys, selector, sets, template,
-    threads,
+    composition, flows, network, placing, plan_key, ports, raw, script_keys, selector, sets,
+    template, threads,
 };
 
 fn manual() -> String {

@@ -189,6 +189,23 @@ struct Recorder<'a> {
 }
 
 impl Recorder<'_> {
+    /// Reads the sets of a file, for the functions of its chains.
+    fn read_sets(&mut self, root: &Node, seed: u64, report: &mut Report<'_>) -> Vec<SetDefinition> {
+        let Some(node) = root.get(raw::SETS) else {
+            return Vec::new();
+        };
+        let sets = sets::read(node, seed, self, report);
+        self.read.clear();
+        self.sets = sets.iter().map(|of| of.set.clone()).collect();
+        let texts = sets.iter().map(|of| NamedText {
+            function: String::new(),
+            name: format!("@{}", of.set.name),
+            digest: of.digest(),
+        });
+        self.set_texts = texts.collect();
+        sets
+    }
+
     /// The set of this name.
     fn find_set(sets: &Sets, name: &str) -> Result<NamedSet, SettingsError> {
         if let Some(set) = sets.named(name) {
@@ -270,12 +287,7 @@ fn chains(
     if let Some(node) = root.get(raw::PLACEMENT) {
         loaded.placement = Some(placing::read(node, report));
     }
-    if let Some(node) = root.get(raw::SETS) {
-        loaded.sets = sets::read(node, input.seed, sources, report);
-        sources.read.clear();
-        sources.sets = loaded.sets.iter().map(|of| of.set.clone()).collect();
-        sources.set_texts = loaded.sets.iter().map(SetDefinition::as_text).collect();
-    }
+    loaded.sets = sources.read_sets(&root, input.seed, report);
     let unselective = raw.iter().position(|chain| chain.selector.is_none());
     let mut sides: BTreeMap<String, (Side, &str)> = BTreeMap::new();
     let mut claims = Claims::default();

@@ -10,7 +10,6 @@ use weir_packet::{AddressSet, Prefix};
 use crate::diagnostic::{Diagnostic, Report, Severity, Span};
 use crate::form::{Choice, Duration, Form as _, Integer, List, Name, OneOrMore, Placed, Text};
 use crate::keys::Keys;
-use crate::load::NamedText;
 use crate::tree::Node;
 use crate::units::show_duration;
 
@@ -47,13 +46,12 @@ pub struct SetChange {
 }
 
 impl SetDefinition {
-    /// What stands for the definition, among the texts of a chain.
-    pub(crate) fn as_text(&self) -> NamedText {
+    /// Stands for what the file says of the set.
+    pub(crate) fn digest(&self) -> u64 {
         let SetDefinition {
             entries,
             most,
             timeout,
-            set,
             ..
         } = self;
         let fold = |hash: u64, octets: &[u8]| {
@@ -65,18 +63,13 @@ impl SetDefinition {
             0xcbf2_9ce4_8422_2325,
             format!("{most} {timeout:?}").as_bytes(),
         );
-        let digest = entries.iter().fold(first, |hash, entry| {
+        entries.iter().fold(first, |hash, entry| {
             let hash = match entry.address() {
                 IpAddr::V4(address) => fold(hash, &address.octets()),
                 IpAddr::V6(address) => fold(hash, &address.octets()),
             };
             fold(hash, &[entry.length()])
-        });
-        NamedText {
-            function: String::new(),
-            name: format!("@{}", set.name),
-            digest,
-        }
+        })
     }
 
     fn shown_timeout(&self) -> String {

@@ -60,7 +60,10 @@ impl Key {
             Some(length) => (std::net::Ipv4Addr::from(self.low as u32).into(), length),
             None => {
                 let number = u128::from(self.high) << 64 | u128::from(self.low);
-                (std::net::Ipv6Addr::from(number).into(), self.code.checked_sub(1)?)
+                (
+                    std::net::Ipv6Addr::from(number).into(),
+                    self.code.checked_sub(1)?,
+                )
             }
         };
         Prefix::new(address, u8::try_from(length).ok()?).ok()
@@ -318,7 +321,9 @@ impl AddressSet {
 
     /// The way to change it; `None` while somebody else does.
     pub fn change(&self) -> Option<Changes<'_>> {
-        let free = self.changing.compare_exchange(false, true, Acquire, Relaxed);
+        let free = self
+            .changing
+            .compare_exchange(false, true, Acquire, Relaxed);
         free.is_ok().then_some(Changes(self))
     }
 }
@@ -427,7 +432,9 @@ impl Changes<'_> {
                 self.remove(&prefix);
             }
         }
-        wanted.iter().try_for_each(|prefix| self.insert(prefix).map(drop))
+        wanted
+            .iter()
+            .try_for_each(|prefix| self.insert(prefix).map(drop))
     }
 
     /// Says that the contents are those of `version` from here on.

@@ -6,8 +6,8 @@ use std::io::Read as _;
 use std::path::{Path, PathBuf};
 
 use weir_graph::{ChainFile, Composition, Input, Override, Script, TemplateDescription, Templates};
-use weir_nf::{Sets, Sources};
 use weir_nf::host::Kind;
+use weir_nf::{Sets, Sources};
 
 use crate::exit::Failure;
 use crate::say::say;
@@ -101,8 +101,12 @@ pub(crate) fn load_snapshot(
         overrides: set,
         seed,
     };
-    weir_graph::load_with(&input, &with(&snapshot.templates), &mut Loaded(snapshot, running))
-        .map_err(|diagnostics| Failure::chain(weir_graph::render(&diagnostics)))
+    weir_graph::load_with(
+        &input,
+        &with(&snapshot.templates),
+        &mut Loaded(snapshot, running),
+    )
+    .map_err(|diagnostics| Failure::chain(weir_graph::render(&diagnostics)))
 }
 
 /// The files that fit a pattern, sorted, from `folder` on. What has no `*`, `?`

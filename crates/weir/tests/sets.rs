@@ -90,26 +90,45 @@ fn all_pass(instance: &Instance) {
 /// All engines judge open flows by what commands make of the set.
 fn follows_changes(instance: &Instance) {
     all_pass(instance);
-    let answer = set(instance, &["add", "blocked", ALL, "192.0.2.7", "2001:db8::/32"]);
-    assert_eq!((&answer["added"], &answer["entries"]), (&3.into(), &3.into()), "{answer:#}");
+    let answer = set(
+        instance,
+        &["add", "blocked", ALL, "192.0.2.7", "2001:db8::/32"],
+    );
+    assert_eq!(
+        (&answer["added"], &answer["entries"]),
+        (&3.into(), &3.into()),
+        "{answer:#}"
+    );
     all_are_dropped(instance);
     instance.counts("cut", FLOWS);
     assert_eq!(instance.flows(), Some(FLOWS));
     assert_eq!(entries(instance), [ALL, "192.0.2.7", "2001:db8::/32"]);
 
     let answer = set(instance, &["remove", "blocked", ALL, "192.0.2.8"]);
-    assert_eq!((&answer["removed"], &answer["absent"]), (&1.into(), &1.into()));
+    assert_eq!(
+        (&answer["removed"], &answer["absent"]),
+        (&1.into(), &1.into())
+    );
     all_pass(instance);
     set(instance, &["add", "blocked", "0.0.0.0/0"]);
     all_are_dropped(instance);
     let answer = set(instance, &["flush", "blocked"]);
-    assert_eq!((&answer["removed"], &answer["entries"]), (&3.into(), &0.into()));
+    assert_eq!(
+        (&answer["removed"], &answer["entries"]),
+        (&3.into(), &0.into())
+    );
     all_pass(instance);
     // The clients one by one, which are no prefix.
-    let hosts: String = (0..2_000).map(|n| format!("10.0.{}.{}\n", n / 250, n % 250)).collect();
-    let file = instance.folder.write("hosts.txt", format!("# clients\n{hosts}"));
+    let hosts: String = (0..2_000)
+        .map(|n| format!("10.0.{}.{}\n", n / 250, n % 250))
+        .collect();
+    let file = instance
+        .folder
+        .write("hosts.txt", format!("# clients\n{hosts}"));
     set(instance, &["add", "blocked", "--file", &file]);
-    wait_for("flows of some", || (instance.firewall("counters/cut") > 2 * FLOWS).then_some(()));
+    wait_for("flows of some", || {
+        (instance.firewall("counters/cut") > 2 * FLOWS).then_some(())
+    });
     set(instance, &["flush", "blocked"]);
     all_pass(instance);
 }
@@ -229,7 +248,10 @@ fn a_cluster_follows_and_so_does_its_next_switch() {
     let instance = Instance::up(&chain(CUT));
     follows_changes(&instance);
     set(&instance, &["add", "blocked", ALL]);
-    set(&instance, &["add", "blocked", "192.0.2.9", "--timeout", "1h"]);
+    set(
+        &instance,
+        &["add", "blocked", "192.0.2.9", "--timeout", "1h"],
+    );
     all_are_dropped(&instance);
     let was = passed(&instance);
 
@@ -269,8 +291,13 @@ fn open_flows_go_on_unless_the_file_says_otherwise() {
     let instance = Instance::run(&chain(""), &["--runtimes", "2", "--processes"]);
     set(&instance, &["add", "blocked", ALL]);
     let was = passed(&instance);
-    wait_for("packets", || (passed(&instance) > was + 10_000).then_some(()));
-    assert_eq!((instance.dropped(), instance.firewall("counters/renewed")), (0, 0));
+    wait_for("packets", || {
+        (passed(&instance) > was + 10_000).then_some(())
+    });
+    assert_eq!(
+        (instance.dropped(), instance.firewall("counters/renewed")),
+        (0, 0)
+    );
     // New ones are judged by it.
     instance.do_it(&["flows", "end", "all"]);
     all_are_dropped(&instance);
@@ -285,14 +312,21 @@ fn entries_go_when_their_time_is_over() {
     let more = ["--runtimes", "2", "--processes"];
     let instance = Instance::run(&chain_of(sets, CUT), &more);
     set(&instance, &["add", "blocked", ALL]);
-    set(&instance, &["add", "blocked", "192.0.2.1", "--timeout", "never"]);
+    set(
+        &instance,
+        &["add", "blocked", "192.0.2.1", "--timeout", "never"],
+    );
     set(&instance, &["add", "blocked", "192.0.2.0/24"]);
     all_are_dropped(&instance);
     all_pass(&instance);
     // The file has one of those whose time is over.
     assert_eq!(entries(&instance), ["192.0.2.0/24", "192.0.2.1"]);
     let sets = set_list(&instance);
-    assert_eq!((&sets["expired"], &sets["timed"]), (&2.into(), &0.into()), "{sets:#}");
+    assert_eq!(
+        (&sets["expired"], &sets["timed"]),
+        (&2.into(), &0.into()),
+        "{sets:#}"
+    );
     // One that is added again stays longer.
     set(&instance, &["add", "blocked", ALL, "--timeout", "1s"]);
     let answer = set(&instance, &["add", "blocked", ALL, "--timeout", "1h"]);
@@ -316,17 +350,35 @@ fn what_can_not_be_is_refused_and_changes_nothing() {
         assert_eq!(ran.code, code, "{words:?}: {}", ran.err);
         assert!(ran.err.contains(part), "{words:?}: {}", ran.err);
     };
-    refused(&["add", "blocekd", "192.0.2.7"], 1, "the chain file has blocked");
+    refused(
+        &["add", "blocekd", "192.0.2.7"],
+        1,
+        "the chain file has blocked",
+    );
     refused(&["list", "blocekd"], 1, "the chain file has blocked");
     refused(&["add", "blocked", "192.0.2.7/8"], 2, "write `192.0.0.0/8`");
     refused(&["add", "blocked", "nonsense"], 2, "is not a prefix");
     refused(&["add", "blocked"], 2, "<ENTRY>");
     refused(&["add", "blocked", "::1", "--timeout", "soon"], 2, "soon");
-    let file = instance.folder.write("some.txt", "192.0.2.1\n192.0.2.2 # fine\n\n192.0.2.300\n");
-    refused(&["add", "blocked", "--file", &file], 2, "some.txt:4: `192.0.2.300`");
-    refused(&["add", "blocked", "--file", "nowhere.txt"], 1, "nowhere.txt");
+    let file = instance
+        .folder
+        .write("some.txt", "192.0.2.1\n192.0.2.2 # fine\n\n192.0.2.300\n");
+    refused(
+        &["add", "blocked", "--file", &file],
+        2,
+        "some.txt:4: `192.0.2.300`",
+    );
+    refused(
+        &["add", "blocked", "--file", "nowhere.txt"],
+        1,
+        "nowhere.txt",
+    );
     set(&instance, &["add", "blocked", "192.0.2.1", "192.0.2.2"]);
-    refused(&["add", "blocked", "192.0.2.3", "192.0.2.4"], 1, "may have 3");
+    refused(
+        &["add", "blocked", "192.0.2.3", "192.0.2.4"],
+        1,
+        "may have 3",
+    );
     set(&instance, &["add", "blocked", "192.0.2.1", "192.0.2.3"]);
     assert_eq!(entries(&instance), ["192.0.2.1", "192.0.2.2", "192.0.2.3"]);
     assert_eq!(set_list(&instance)["refused"], 2);
@@ -343,7 +395,16 @@ fn a_reload_keeps_what_commands_have_said() {
     let folder = Folder::new();
     let path = folder.write("chain.yaml", text(6));
     folder.write("blocked.txt", "192.0.2.1\n192.0.2.2\n192.0.2.3\n");
-    let args = ["run", &path, "--in", INPUT, "--quiet", "--runtimes", "2", "--processes"];
+    let args = [
+        "run",
+        &path,
+        "--in",
+        INPUT,
+        "--quiet",
+        "--runtimes",
+        "2",
+        "--processes",
+    ];
     let instance = Instance::start(folder, &args);
     set(&instance, &["add", "blocked", "192.0.2.9", "192.0.2.2"]);
     set(&instance, &["remove", "blocked", "192.0.2.1"]);
@@ -375,13 +436,19 @@ fn a_reload_keeps_what_commands_have_said() {
     instance.folder.write("blocked.txt", many);
     let (code, answer) = instance.asked("reload", &[]);
     assert_eq!(code, 3);
-    assert!(answer["refused"].to_string().contains("may have 6"), "{answer:#}");
+    assert!(
+        answer["refused"].to_string().contains("may have 6"),
+        "{answer:#}"
+    );
     // A set of another size is another set.
     instance.folder.write("blocked.txt", "192.0.2.1\n");
     instance.put(text(7));
     let (code, answer) = instance.asked("reload", &[]);
     assert_eq!(code, 3);
-    assert!(answer["refused"].to_string().contains("restart"), "{answer:#}");
+    assert!(
+        answer["refused"].to_string().contains("restart"),
+        "{answer:#}"
+    );
 }
 
 /// What a stage looks into that takes no commands is what it was.

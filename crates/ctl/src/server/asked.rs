@@ -26,7 +26,7 @@ use crate::upgrade::Upgrades;
 use super::fresh::Fresh;
 use super::offer::Offer;
 use super::reloads::Reloads;
-use super::sets::Sets;
+use super::set_book::Sets;
 
 /// How long a thread may take for what it answers at once.
 const PROMPT: Duration = Duration::from_secs(5);

@@ -13,6 +13,7 @@ mod reasons;
 mod reload;
 mod reloads;
 mod service;
+mod set_book;
 mod sets;
 mod upgrade;
 mod watches;

@@ -1,6 +1,6 @@
 //! Sets of addresses that are changed under traffic (docs/sets.md).
 
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use tokio::sync::oneshot;
@@ -10,7 +10,7 @@ use weir_exec::NotSent;
 use weir_packet::Prefix;
 
 use crate::command::{Command, CommandSender};
-use crate::sets::{Book, Listed, NotChanged, Numbers, SetChange, SetCounts, Wanted};
+use crate::sets::{Listed, NotChanged, Numbers, SetChange, Wanted};
 
 use super::asked::Asked;
 
@@ -23,41 +23,6 @@ const LOOK: Duration = Duration::from_millis(100);
 /// Entries of one answer, and the most of them.
 const ENTRIES: u32 = 1_000;
 const MOST_ENTRIES: u32 = 10_000;
-
-/// The book of a run's sets; one changes them at a time.
-#[derive(Debug)]
-pub(super) struct Sets {
-    book: Mutex<Book>,
-    /// Changes go to all processes in one order.
-    turn: tokio::sync::Mutex<()>,
-}
-
-impl Sets {
-    pub(super) fn of(book: Book) -> Sets {
-        Sets {
-            book: Mutex::new(book),
-            turn: tokio::sync::Mutex::default(),
-        }
-    }
-
-    fn with<T>(&self, what: impl FnOnce(&mut Book) -> T) -> T {
-        what(&mut self.book.lock().unwrap_or_else(PoisonError::into_inner))
-    }
-
-    /// Names and counts of all sets.
-    pub(super) fn counts(&self) -> Vec<(String, SetCounts)> {
-        self.with(|book| {
-            let numbers = book.numbers();
-            let counts = numbers.map(|of| (of.definition.set.name.to_string(), of.counts));
-            counts.collect()
-        })
-    }
-
-    /// Why the sets of a changed file can't be taken.
-    pub(super) fn refusals(&self, definitions: &[weir_graph::SetDefinition]) -> Vec<String> {
-        self.with(|book| book.refusals(definitions))
-    }
-}
 
 fn status(why: &NotChanged) -> Status {
     let text = why.to_string();
@@ -122,7 +87,9 @@ fn listed(entry: Listed) -> v1::SetEntry {
 impl Asked {
     /// All sets in numbers.
     pub(super) fn list_sets(&self) -> v1::ListSetsResponse {
-        let sets = self.sets.with(|book| book.numbers().map(|of| info(&of)).collect());
+        let sets = self
+            .sets
+            .with(|book| book.numbers().map(|of| info(&of)).collect());
         v1::ListSetsResponse { sets }
     }
 

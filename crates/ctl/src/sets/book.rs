@@ -9,24 +9,8 @@ use weir_graph::SetDefinition;
 use weir_packet::Prefix;
 
 use super::set::{Said, Set};
+use super::told::{Done, Listed, NotChanged, Numbers, Wanted};
 use super::{SetChange, What};
-
-weir_telemetry::counters! {
-    /// What was done with a set.
-    #[derive(Clone, Debug, Default)]
-    pub struct SetCounts {
-        /// Entries of the set.
-        pub entries: Gauge<Entries> as "entries",
-        /// Entries that were added by commands.
-        pub added: Counter<Entries>,
-        /// Entries that were removed by commands.
-        pub removed: Counter<Entries>,
-        /// Entries whose time was over.
-        pub expired: Counter<Entries>,
-        /// Entries that were refused since the set was full.
-        pub refused: Counter<Entries>,
-    }
-}
 
 /// What outlives the process that changes sets: the one that takes its place begins with it.
 pub trait SetLog: Send + fmt::Debug {
@@ -43,105 +27,6 @@ pub trait SetLog: Send + fmt::Debug {
     ///
     /// They can't be kept.
     fn write(&mut self, lines: &str, instead: bool) -> io::Result<()>;
-}
-
-/// Why sets were not changed.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum NotChanged {
-    /// There is no set of the name; these there are.
-    Unknown(Vec<String>),
-    /// This way of running can't: why.
-    Fixed(String),
-    /// So many entries more are more than it may have.
-    Full {
-        /// Entries that would have come.
-        more: u64,
-        /// Entries there are.
-        entries: u64,
-        /// Entries there may be.
-        most: u64,
-    },
-    /// What takes the place of this process would not know of it.
-    NotKept(String),
-}
-
-impl fmt::Display for NotChanged {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            NotChanged::Unknown(names) if names.is_empty() => {
-                f.write_str("the chain file has no `sets`")
-            }
-            NotChanged::Unknown(names) => {
-                write!(f, "there is no such set: the chain file has {}", names.join(", "))
-            }
-            NotChanged::Fixed(why) | NotChanged::NotKept(why) => f.write_str(why),
-            NotChanged::Full {
-                more,
-                entries,
-                most,
-            } => write!(
-                f,
-                "the set is full: it has {entries} entries and may have {most} (`most`), and {more} more \
-                 were to come; nothing has changed"
-            ),
-        }
-    }
-}
-
-/// A change that a command asks for.
-#[derive(Clone, Debug, Default)]
-pub struct Wanted {
-    /// All entries go first.
-    pub flush: bool,
-    /// Entries that go.
-    pub remove: Vec<Prefix>,
-    /// Entries that come then.
-    pub add: Vec<Prefix>,
-    /// When these go: `None` for the set's own time-out, zero for never.
-    pub timeout: Option<Duration>,
-}
-
-/// What became of it.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Done {
-    /// Entries that came.
-    pub added: u64,
-    /// Those that were there already.
-    pub known: u64,
-    /// Entries that went.
-    pub removed: u64,
-    /// Those that were not there.
-    pub absent: u64,
-    /// Entries now.
-    pub entries: u64,
-}
-
-/// An entry.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Listed {
-    /// The address or prefix.
-    pub prefix: Prefix,
-    /// The file has it.
-    pub in_file: bool,
-    /// A command has added it.
-    pub added: bool,
-    /// How long it stays.
-    pub left: Option<Duration>,
-}
-
-/// A set in numbers.
-#[derive(Clone, Debug)]
-pub struct Numbers<'a> {
-    /// As the file has it.
-    pub definition: &'a SetDefinition,
-    /// What was done with it.
-    pub counts: SetCounts,
-    /// Entries of the file that a command has removed.
-    pub removed_from_file: u64,
-    /// Entries that go by themselves.
-    pub timed: u64,
-    /// Why it can't change.
-    pub fixed: Option<&'a str>,
 }
 
 /// The sets of a run.
@@ -195,7 +80,10 @@ impl Book {
     fn restore(&mut self, lines: &str) {
         let (now, now_ms) = (Instant::now(), now_ms());
         // The last line may be half a one: its command was not answered.
-        let whole = lines.rfind('\n').and_then(|end| lines.get(..end)).unwrap_or("");
+        let whole = lines
+            .rfind('\n')
+            .and_then(|end| lines.get(..end))
+            .unwrap_or("");
         for line in whole.lines() {
             self.lines += 1;
             let mut words = line.split(' ');
@@ -232,7 +120,8 @@ impl Book {
         };
         let wanted = set.entries();
         let table = &set.definition.set.set;
-        let is_same = table.len() == wanted.len() && wanted.iter().all(|entry| table.has_entry(entry));
+        let is_same =
+            table.len() == wanted.len() && wanted.iter().all(|entry| table.has_entry(entry));
         if is_same {
             return;
         }
@@ -252,7 +141,11 @@ impl Book {
     fn find(&self, name: &str) -> Result<usize, NotChanged> {
         self.number(name).ok_or_else(|| {
             let names = self.sets.iter();
-            NotChanged::Unknown(names.map(|set| set.definition.set.name.to_string()).collect())
+            NotChanged::Unknown(
+                names
+                    .map(|set| set.definition.set.name.to_string())
+                    .collect(),
+            )
         })
     }
 
@@ -261,7 +154,11 @@ impl Book {
     /// # Errors
     ///
     /// It was not changed.
-    pub fn change(&mut self, name: &str, wanted: &Wanted) -> Result<(Done, Vec<SetChange>), NotChanged> {
+    pub fn change(
+        &mut self,
+        name: &str,
+        wanted: &Wanted,
+    ) -> Result<(Done, Vec<SetChange>), NotChanged> {
         let number = self.find(name)?;
         let Some(set) = self.sets.get_mut(number) else {
             return Err(NotChanged::Unknown(Vec::new()));
@@ -270,7 +167,10 @@ impl Book {
             return Err(NotChanged::Fixed(why.clone()));
         }
         set.check_room(wanted)?;
-        let own = set.definition.timeout.map(|ms| Duration::from_millis(ms.into()));
+        let own = set
+            .definition
+            .timeout
+            .map(|ms| Duration::from_millis(ms.into()));
         let timeout = match wanted.timeout {
             None => own,
             Some(timeout) => Some(timeout).filter(|timeout| !timeout.is_zero()),
@@ -404,9 +304,8 @@ impl Book {
     ) -> Result<(Vec<Listed>, bool), NotChanged> {
         let number = self.find(name)?;
         let set = self.sets.get(number);
-        let mut listed: Vec<Listed> = set.map_or_else(Vec::new, |set| {
-            set.listed(after).take(most + 1).collect()
-        });
+        let mut listed: Vec<Listed> =
+            set.map_or_else(Vec::new, |set| set.listed(after).take(most + 1).collect());
         let more = listed.len() > most;
         listed.truncate(most);
         Ok((listed, more))
@@ -489,3 +388,7 @@ fn added_line(name: &str, entry: &Prefix, until: Option<u64>) -> String {
         None => format!("a {name} {entry}\n"),
     }
 }
+
+#[cfg(test)]
+#[path = "book_tests.rs"]
+mod tests;

@@ -6,13 +6,15 @@
 
 mod book;
 mod set;
+mod told;
 
 use std::net::IpAddr;
 
 use weir_nf::Sets;
 use weir_packet::{AddressSet, Prefix, SetFull};
 
-pub use book::{Book, Done, Listed, NotChanged, Numbers, SetCounts, SetLog, Wanted};
+pub use book::{Book, SetLog};
+pub use told::{Done, Listed, NotChanged, Numbers, SetCounts, Wanted};
 
 /// Most entries that are told at once.
 const AT_ONCE: usize = 1_000;
@@ -273,7 +275,13 @@ mod tests {
 
     #[test]
     fn a_change_is_read_as_it_was_written() {
-        let entries = prefixes(&["10.0.0.0/8", "192.0.2.7", "0.0.0.0/0", "2001:db8::/32", "::/0"]);
+        let entries = prefixes(&[
+            "10.0.0.0/8",
+            "192.0.2.7",
+            "0.0.0.0/0",
+            "2001:db8::/32",
+            "::/0",
+        ]);
         for what in [
             What::Add(entries.clone()),
             What::Remove(Vec::new()),
@@ -289,7 +297,16 @@ mod tests {
             };
             assert_eq!(SetChange::decode(&change.encode()), Some(change));
         }
-        for wrong in ["", "0", "0 0", "0 0 9", "0 0 1 5aa/3", "0 0 1 4", "0 0 1 4a/33", "0 0 1 é"] {
+        for wrong in [
+            "",
+            "0",
+            "0 0",
+            "0 0 9",
+            "0 0 1 5aa/3",
+            "0 0 1 4",
+            "0 0 1 4a/33",
+            "0 0 1 é",
+        ] {
             assert_eq!(SetChange::decode(wrong), None, "{wrong}");
         }
     }
@@ -330,6 +347,13 @@ mod tests {
         assert!(copies.are_told());
         assert_eq!(shown(&theirs), ["2001:db8::1/128"]);
         assert!(tell(&mut copies, &at(9, What::Remove(Vec::new()))).is_ok());
-        assert!(copies.take(SetChange { set: 1, ..at(9, What::Clear) }).is_err());
+        assert!(
+            copies
+                .take(SetChange {
+                    set: 1,
+                    ..at(9, What::Clear)
+                })
+                .is_err()
+        );
     }
 }

@@ -7,7 +7,7 @@ use std::time::Instant;
 use weir_graph::SetDefinition;
 use weir_packet::Prefix;
 
-use super::book::{Listed, NotChanged, Numbers, SetCounts, Wanted};
+use super::told::{Listed, NotChanged, Numbers, SetCounts, Wanted};
 
 /// What commands have said of an entry; of others the file says whether they are in the set.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -223,7 +223,10 @@ impl Set {
         let file = &self.definition.entries;
         let from = after.map_or(0, |after| file.partition_point(|entry| *entry <= after));
         let mut file = file.get(from..).unwrap_or(&[]).iter().peekable();
-        let behind = (after.map_or(Bound::Unbounded, Bound::Excluded), Bound::Unbounded);
+        let behind = (
+            after.map_or(Bound::Unbounded, Bound::Excluded),
+            Bound::Unbounded,
+        );
         let mut said = self.said.range(behind).peekable();
         let now = Instant::now();
         std::iter::from_fn(move || {

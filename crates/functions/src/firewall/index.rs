@@ -272,17 +272,33 @@ impl Builder<'_> {
 #[cfg(test)]
 mod tests {
     use proptest::prelude::*;
-    use weir_nf::packet::Side;
+    use std::sync::Arc;
+    use weir_nf::NamedSet;
+    use weir_nf::packet::{AddressSet, Side};
 
     use super::super::facts::state;
     use super::super::rule::Rule;
     use super::*;
 
+    /// A set with some of the addresses of [`facts`].
+    fn some() -> NamedSet {
+        let set = AddressSet::new(10, 1);
+        for entry in ["10.1.0.0/16", "10.2.3.1", "2001:db8:1::/48"] {
+            let mut change = set.change().unwrap();
+            assert_eq!(change.insert(&entry.parse().unwrap()), Ok(true));
+        }
+        NamedSet {
+            name: "some".into(),
+            set: Arc::new(set),
+        }
+    }
+
     fn compiled(rules: &[String]) -> Vec<Compiled> {
         let compile = |(number, text): (usize, &String)| {
             let rule =
                 Rule::parse(text).unwrap_or_else(|fault| panic!("{text}: {}", fault.message));
-            Compiled::new(number, &rule).unwrap_or_else(|error| panic!("{text}: {}", error.message))
+            let made = Compiled::with_sets(number, &rule, &|_| Ok(some()));
+            made.unwrap_or_else(|error| panic!("{text}: {}", error.message))
         };
         rules.iter().enumerate().map(compile).collect()
     }
@@ -307,7 +323,10 @@ mod tests {
             v4.clone(),
             v4.clone(),
             v6,
-            v4.prop_map(|net| format!("not {net}"))
+            v4.clone().prop_map(|net| format!("not {net}")),
+            v4.prop_map(|net| format!("@some,{net}")),
+            Just("@some".to_owned()),
+            Just("not @some".to_owned()),
         ];
         prop_oneof![Just("any".to_owned()), some]
     }

@@ -5,6 +5,8 @@ mod facts;
 mod index;
 mod reject;
 mod rule;
+#[cfg(test)]
+mod set_tests;
 mod shadow;
 mod table;
 #[cfg(test)]
@@ -530,11 +532,7 @@ fn report(flow: &FlowInfo<'_>, cx: &mut Context<'_>, verdict: u8, rule: &str) {
         .end();
 }
 
-fn compile(
-    index: usize,
-    written: &Written,
-    set_up: &SetUp<'_>,
-) -> Result<Compiled, SettingsError> {
+fn compile(index: usize, written: &Written, set_up: &SetUp<'_>) -> Result<Compiled, SettingsError> {
     let path = format!("rules[{index}]");
     match written {
         Written::Map(rule) => Compiled::with_sets(index, rule, &|name| set_up.set("", name)),

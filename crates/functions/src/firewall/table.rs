@@ -2,8 +2,8 @@
 
 use std::net::IpAddr;
 
-use weir_nf::{NamedSet, SettingsError};
 use weir_nf::packet::{ByteSet, Prefixes, Side, protocol::ip};
+use weir_nf::{NamedSet, SettingsError};
 
 use super::facts::{Facts, state};
 use super::rule::{Action, PROTOCOLS, Rule};

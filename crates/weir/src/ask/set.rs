@@ -95,7 +95,9 @@ fn read(path: &Path, into: &mut Vec<Prefix>) -> Result<(), Failure> {
         if !entry.is_empty() {
             let prefix = entry.parse::<Prefix>();
             into.push(prefix.map_err(|why| {
-                Failure::usage(format!("{name}:{number}: `{entry}` {why}; nothing has changed"))
+                Failure::usage(format!(
+                    "{name}:{number}: `{entry}` {why}; nothing has changed"
+                ))
             })?);
         }
     }
@@ -172,7 +174,11 @@ fn told(set: &str, sum: &v1::ChangeSetResponse) -> String {
     if parts.is_empty() {
         parts.push("nothing changes".to_owned());
     }
-    format!("{set}: {}; it has {} now", parts.join(", "), entries(sum.entries))
+    format!(
+        "{set}: {}; it has {} now",
+        parts.join(", "),
+        entries(sum.entries)
+    )
 }
 
 fn entries(count: u64) -> String {
@@ -217,7 +223,10 @@ async fn of_set(mut client: Client, name: &str) -> Result<Vec<v1::SetEntry>, Fai
     loop {
         let request = v1::ListSetEntriesRequest {
             set: name.to_owned(),
-            after: all.last().map(|entry| entry.prefix.clone()).unwrap_or_default(),
+            after: all
+                .last()
+                .map(|entry| entry.prefix.clone())
+                .unwrap_or_default(),
             limit: LISTED,
         };
         let some = client.list_set_entries(request).await;

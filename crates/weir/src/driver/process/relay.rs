@@ -14,8 +14,8 @@ use weir_ctl::command::{
     Command, CommandSender, Counted, Ended, FlowParts, FlowsFound, PartReport, Reply, ThreadCounts,
 };
 use weir_ctl::observe::{Arm, TapFeed, TraceFeed};
-use weir_io::shared::{Channel, Message};
 use weir_ctl::sets::{SetChange, What};
+use weir_io::shared::{Channel, Message};
 use weir_nf::Sets;
 use weir_nf::host::Stage;
 use weir_packet::AddressSet;

@@ -128,12 +128,19 @@ fn chains_of(
 ) -> Result<(ChainFile, Snapshot), Failure> {
     match kept {
         Some(kept) => {
-            let file = chains::load_snapshot(&kept, path, &run.set, (seed, &Sets::default()), kinds)?;
+            let file =
+                chains::load_snapshot(&kept, path, &run.set, (seed, &Sets::default()), kinds)?;
             Ok((file, kept))
         }
         None => {
             let from = (path, chains::From::Anything);
-            chains::read_chains(from, &run.templates, &run.set, (seed, &Sets::default()), kinds)
+            chains::read_chains(
+                from,
+                &run.templates,
+                &run.set,
+                (seed, &Sets::default()),
+                kinds,
+            )
         }
     }
 }
