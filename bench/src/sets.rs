@@ -59,7 +59,7 @@ fn looks(set: &AddressSet, first: u32, count: u32, found: bool) -> Result<f64, S
         let mut hits = 0u32;
         for _ in 0..LOOKS {
             dice = dice.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
-            let number = first + (u64::from(dice) * u64::from(count) >> 32) as u32;
+            let number = first + ((u64::from(dice) * u64::from(count)) >> 32) as u32;
             hits += u32::from(set.contains(IpAddr::V4(address(number))));
         }
         hits

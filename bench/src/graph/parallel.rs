@@ -90,6 +90,7 @@ fn stage(cycles: u64, count: usize) -> Result<Stage, String> {
         nodes,
         flows: FlowOptions::default(),
         pools,
+        sets: weir_nf::Sets::default(),
     })
 }
 

@@ -15,6 +15,7 @@ fn manual() -> String {
         include_str!("../../../docs/templates.md"),
         include_str!("../../../docs/cli.md"),
         include_str!("../../../docs/hosts.md"),
+        include_str!("../../../docs/sets.md"),
     ]
     .concat()
 }

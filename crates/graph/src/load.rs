@@ -289,7 +289,7 @@ fn chains(
     }
     loaded.sets = sources.read_sets(&root, input.seed, report);
     let unselective = raw.iter().position(|chain| chain.selector.is_none());
-    let mut sides: BTreeMap<String, (Side, &str)> = BTreeMap::new();
+    let mut sides = BTreeMap::new();
     let mut claims = Claims::default();
     for (number, raw_chain) in raw.iter().enumerate() {
         if let Some(first) = unselective

@@ -343,6 +343,15 @@ impl<'a, N: NetworkFunction> Burst<'a, N> {
         }
     }
 
+    /// Bit i is set where packet i is the first of its flow, in the chain as a whole: its state is
+    /// about to be opened.
+    #[inline]
+    pub fn firsts(&self) -> u64 {
+        let places = (0..64).zip(self.work.places.iter());
+        let firsts = places.filter(|(_, place)| place.clock <= 1 && place.flow != NO_FLOW);
+        firsts.fold(0, |mask, (i, _)| mask | 1u64 << i) & self.work.mask
+    }
+
     /// All packets pass.
     #[inline]
     pub fn pass_all(&mut self) {

@@ -20,6 +20,8 @@ const LOAD: usize = 8;
 const CODE_V4: u32 = 130;
 /// A count that has reached this is not exact any more, and stays.
 const MANY: u64 = 0xff;
+/// Lengths for which words are fetched.
+const FETCHED: usize = 4;
 const EACH: u64 = 0x0001_0101_0101_0101;
 
 /// A prefix as it is looked for.
@@ -242,6 +244,27 @@ impl AddressSet {
                 false
             }
             IpAddr::V6(a) => self.contains_v6(a.into()),
+        }
+    }
+
+    /// Has the cache fetch what [`AddressSet::contains`] reads first, for some of the lengths that
+    /// there are.
+    #[inline]
+    pub fn prefetch(&self, address: IpAddr) {
+        let IpAddr::V4(a) = address else { return };
+        let a = u32::from(a);
+        let mut lengths = self.lengths.present[2].load(Relaxed) >> (CODE_V4 - 128);
+        for _ in 0..FETCHED {
+            if lengths == 0 {
+                return;
+            }
+            let length = lengths.trailing_zeros();
+            lengths &= lengths - 1;
+            let mask = u32::MAX.checked_shl(32 - length).unwrap_or(0);
+            let (bucket, _) = self.home(Key::v4(a & mask, length));
+            if let Some(word) = self.words.get(bucket) {
+                crate::prefetch::read(word);
+            }
         }
     }
 

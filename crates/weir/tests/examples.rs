@@ -32,6 +32,7 @@ const EXAMPLES: &[(&str, &[&str])] = &[
     ("branch.yaml", &["mixed.pcapng"]),
     ("two-chains.yaml", &["mixed.pcapng"]),
     ("tenant.yaml", &["web.pcap"]),
+    ("sets.yaml", &["mixed.pcapng"]),
 ];
 
 /// Runs an example over its captures; gives the summary and the events.
@@ -446,4 +447,15 @@ fn the_seed_changes_no_result() {
         };
         assert_eq!(result("1"), result("2"), "{name}");
     }
+}
+
+#[test]
+fn sets_decide_on_both_ends() {
+    let folder = Folder::new();
+    let (summary, _) = run_example("sets.yaml", &folder, &[]);
+    let tally = &summary["nfs"]["firewall"]["tally"];
+    for (rule, connections) in [("blocked", 5), ("to-blocked", 1), ("names", 6)] {
+        assert_eq!(tally[rule], connections, "{tally}");
+    }
+    assert_eq!(number(&summary, "/drops/firewall.denied"), 40);
 }

@@ -7,6 +7,7 @@ mod reject;
 mod rule;
 #[cfg(test)]
 mod set_tests;
+mod sets;
 mod shadow;
 mod table;
 #[cfg(test)]
@@ -152,6 +153,8 @@ pub struct Firewall {
     generation: u32,
     /// The sets that rules name, each once.
     sets: Vec<NamedSet>,
+    /// The same, each with whether it is looked into for a source, and for a destination.
+    fetched: Vec<sets::Fetched>,
     /// Open connections that are accepted are looked up again when these have changed.
     cuts_by_sets: bool,
     settings: Settings,
@@ -204,33 +207,6 @@ fn generation_of(rules: &[Compiled], settings: &Settings) -> u32 {
 }
 
 impl Firewall {
-    /// The generation of what rules say now, with what is in their sets. It is read before rules are
-    /// searched: what changes meanwhile has the next packet ask again.
-    #[inline]
-    fn current(&self) -> u32 {
-        let versions = (self.sets.iter()).map(|named| named.set.version());
-        let changes = versions.fold(0u64, |all, version| {
-            (all ^ version).wrapping_mul(0x9e37_79b9_7f4a_7c15)
-        });
-        let folded = changes as u32 ^ (changes >> 32) as u32;
-        (self.generation ^ folded).max(1)
-    }
-
-    /// The generation that a verdict has which was found in generation `current`. One that changed
-    /// sets can't take back has that of the rules alone.
-    #[inline]
-    fn stamp(&self, verdict: u8, current: u32) -> u32 {
-        match verdict {
-            ACCEPT | JOINED if !self.cuts_by_sets => self.generation,
-            _ => current,
-        }
-    }
-
-    /// True where a verdict is that of the rules and sets as they are.
-    fn is_current(&self, state: &Remembered) -> bool {
-        state.generation == self.stamp(state.verdict, self.current())
-    }
-
     /// Facts about the flow as its client sees it, from its first packet or (when it is looked up
     /// again) any other.
     fn facts(&self, packet: &Packet<'_>, flow: &FlowInfo<'_>, known: Option<&Remembered>) -> Facts {
@@ -623,13 +599,9 @@ impl NetworkFunction for Firewall {
             .filter(|(_, rule)| rule.is_per_packet() || rule.asks_related())
             .map(|(index, _)| index as u16)
             .collect();
-        let mut sets: Vec<NamedSet> = Vec::new();
-        for set in rules.iter().flat_map(Compiled::sets) {
-            if !sets.iter().any(|known| known.name == set.name) {
-                sets.push(set.clone());
-            }
-        }
+        let (sets, fetched) = sets::of(&rules);
         Ok(Firewall {
+            fetched,
             generation: generation_of(&rules, &settings),
             cuts_by_sets: settings.on_reload != OnReload::Keep && !sets.is_empty(),
             sets,
@@ -705,6 +677,13 @@ impl NetworkFunction for Firewall {
             return Verdict::Pass;
         }
         self.look_closer(packet, flow, cx)
+    }
+
+    fn process_burst(&self, burst: &mut Burst<'_, Self>, cx: &mut Context<'_>) {
+        if !self.sets.is_empty() {
+            self.fetch_sets(burst);
+        }
+        burst.for_each(self, cx);
     }
 
     fn without_flow(&self, packet: &mut Packet<'_>, cx: &mut Context<'_>) -> Verdict {

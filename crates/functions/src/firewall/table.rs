@@ -315,6 +315,16 @@ impl Compiled {
             && mac(&self.from_mac, facts.macs.map(|m| m.1))
     }
 
+    /// The sets that it looks into for a source.
+    pub(super) fn sources(&self) -> &[NamedSet] {
+        &self.from.named
+    }
+
+    /// Those for a destination.
+    pub(super) fn destinations(&self) -> &[NamedSet] {
+        &self.to.named
+    }
+
     /// The sets that it looks into.
     pub(super) fn sets(&self) -> impl Iterator<Item = &NamedSet> {
         self.from.named.iter().chain(&self.to.named)

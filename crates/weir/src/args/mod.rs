@@ -5,6 +5,7 @@ mod again;
 mod ask;
 mod format;
 mod ids;
+mod nf;
 mod seconds;
 #[cfg(feature = "control")]
 mod set;
@@ -43,6 +44,7 @@ pub(crate) use sim::Sim;
 pub(crate) use again::Again;
 pub(crate) use format::Format;
 pub(crate) use ids::{Ids, IdsCheck, IdsCommand};
+pub(crate) use nf::{Nf, NfCommand, NfList, NfNew, NfShow};
 use seconds::seconds;
 pub(crate) use up::Up;
 pub(crate) use version::Version;
@@ -589,56 +591,6 @@ pub(crate) enum PlanFormat {
     Dot,
     /// As a picture
     Svg,
-}
-
-#[derive(Debug, ClapArgs)]
-pub(crate) struct Nf {
-    #[command(subcommand)]
-    pub(crate) command: NfCommand,
-}
-
-#[derive(Debug, Subcommand)]
-pub(crate) enum NfCommand {
-    /// List the functions and templates that chain files may name
-    List(NfList),
-    /// Show the manual and settings of a function or template
-    Show(NfShow),
-    /// Write a new function, ready to build and test
-    New(NfNew),
-}
-
-#[derive(Debug, ClapArgs)]
-pub(crate) struct NfList {
-    /// Folder with templates of your own
-    #[arg(long, value_name = "FOLDER")]
-    pub(crate) templates: Vec<PathBuf>,
-    /// How the list is printed
-    #[arg(long, value_enum, default_value_t)]
-    pub(crate) output: Format,
-}
-
-#[derive(Debug, ClapArgs)]
-pub(crate) struct NfShow {
-    /// Name of the function or template
-    pub(crate) name: String,
-    /// Folder with templates of your own
-    #[arg(long, value_name = "FOLDER")]
-    pub(crate) templates: Vec<PathBuf>,
-    /// How it is printed
-    #[arg(long, value_enum, default_value_t)]
-    pub(crate) output: Format,
-}
-
-#[derive(Debug, ClapArgs)]
-pub(crate) struct NfNew {
-    /// Name of the new function: lower case, words joined by `-`
-    pub(crate) name: String,
-    /// Folder to write it to; NAME without it
-    #[arg(long, value_name = "FOLDER")]
-    pub(crate) path: Option<PathBuf>,
-    /// Checkout of weir that it builds against; the one this program was built from without it
-    #[arg(long, value_name = "FOLDER")]
-    pub(crate) weir: Option<PathBuf>,
 }
 
 #[derive(Debug, ClapArgs)]

@@ -25,7 +25,7 @@ const MOST: u64 = 1 << 30;
 pub(crate) fn set(args: &Set) -> Outcome {
     let mut request = v1::ChangeSetRequest::default();
     match &args.command {
-        SetCommand::List(list) => return shown(args, list),
+        SetCommand::List(list) => shown(args, list),
         SetCommand::Flush(flush) => {
             request.set.clone_from(&flush.set);
             request.flush = true;
