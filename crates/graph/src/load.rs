@@ -289,8 +289,7 @@ fn chains(
     }
     loaded.sets = sources.read_sets(&root, input.seed, report);
     let unselective = raw.iter().position(|chain| chain.selector.is_none());
-    let mut sides = BTreeMap::new();
-    let mut claims = Claims::default();
+    let (mut sides, mut claims) = (BTreeMap::new(), Claims::default());
     for (number, raw_chain) in raw.iter().enumerate() {
         if let Some(first) = unselective
             && first + 1 == number

@@ -171,6 +171,10 @@ fn what_is_wrong_is_told_with_its_place() {
         });
         assert!(is_there, "{sets}: {found:?}");
     }
+}
+
+#[test]
+fn a_name_that_is_near_is_told() {
     let near = read("  - {name: blockde}\n", "", Sets::default()).unwrap_err();
     assert_eq!(near[0].help.as_deref(), Some("did you mean `@blockde`?"));
 }

@@ -110,6 +110,35 @@ enum Model {
     Removed,
 }
 
+fn is_in(file: &BTreeSet<u8>, said: &BTreeMap<u8, Model>, n: u8) -> bool {
+    match said.get(&n) {
+        Some(Model::Added(_)) => true,
+        Some(Model::Removed) => false,
+        None => file.contains(&n),
+    }
+}
+
+/// What is said after a change.
+fn model(
+    file: &BTreeSet<u8>,
+    said: &BTreeMap<u8, Model>,
+    (flush, remove): (bool, &[u8]),
+    (add, until): (&[u8], Option<u64>),
+) -> BTreeMap<u8, Model> {
+    let mut next = said.clone();
+    if flush {
+        next = file.iter().map(|n| (*n, Model::Removed)).collect();
+    }
+    for n in remove {
+        next.remove(n);
+        if file.contains(n) {
+            next.insert(*n, Model::Removed);
+        }
+    }
+    next.extend(add.iter().map(|n| (*n, Model::Added(until))));
+    next
+}
+
 proptest! {
     /// Whatever is asked for, the set, its copies in other processes, what is listed and what the
     /// next process has are what the file and the commands say.
@@ -126,27 +155,10 @@ proptest! {
         // Time-outs are hours, so that none is over but by `Expire`.
         let (start, mut hour) = (Instant::now(), 0u64);
         for step in steps {
-            let is_in = |file: &BTreeSet<u8>, said: &BTreeMap<u8, Model>, n: u8| match said.get(&n) {
-                Some(Model::Added(_)) => true,
-                Some(Model::Removed) => false,
-                None => file.contains(&n),
-            };
             let mut told = Vec::new();
             match step {
                 Step::Change { flush, remove, add, timeout } => {
-                    let mut next = said.clone();
-                    if flush {
-                        next = file.iter().map(|n| (*n, Model::Removed)).collect();
-                    }
-                    for n in &remove {
-                        next.remove(n);
-                        if file.contains(n) {
-                            next.insert(*n, Model::Removed);
-                        }
-                    }
-                    for n in &add {
-                        next.insert(*n, Model::Added(timeout.map(|after| hour + after)));
-                    }
+                    let next = model(&file, &said, (flush, &remove), (&add, timeout.map(|t| hour + t)));
                     let count = (0..12).filter(|n| is_in(&file, &next, *n)).count();
                     let wanted = Wanted {
                         flush,
@@ -186,14 +198,10 @@ proptest! {
                     }
                 }
                 Step::Next => {
-                    let (next, other) = self::book(&of(&file), MOST, Some(kept.clone()));
-                    (book, set) = (next, other);
+                    (book, set) = self::book(&of(&file), MOST, Some(kept.clone()));
                     copies.begin();
-                    told = SetChange::first(0, &set.set);
-                    if told.iter().any(|change| change.what == What::AsLoaded) {
-                        told = SetChange::whole(0, &set.set);
-                    }
-                    // It may have what was over already.
+                    // It may have outlived the one before.
+                    told = SetChange::whole(0, &set.set);
                     told.extend(book.expire(start + Duration::from_secs(hour * HOUR + 60)));
                 }
             }

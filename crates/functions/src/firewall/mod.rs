@@ -22,7 +22,7 @@ use weir_nf::{NamedSet, tcp_seen};
 use facts::{Facts, begins_in_the_middle, packet_facts, state};
 use index::Index;
 pub use rule::{Action, Rule, Written};
-use table::Compiled;
+use table::{Compiled, Fetched, sets_of};
 
 /// Settings of [`Firewall`].
 #[derive(Clone, Debug, Default, Deserialize, JsonSchema)]
@@ -154,7 +154,7 @@ pub struct Firewall {
     /// The sets that rules name, each once.
     sets: Vec<NamedSet>,
     /// The same, each with whether it is looked into for a source, and for a destination.
-    fetched: Vec<sets::Fetched>,
+    fetched: Vec<Fetched>,
     /// Open connections that are accepted are looked up again when these have changed.
     cuts_by_sets: bool,
     settings: Settings,
@@ -599,7 +599,7 @@ impl NetworkFunction for Firewall {
             .filter(|(_, rule)| rule.is_per_packet() || rule.asks_related())
             .map(|(index, _)| index as u16)
             .collect();
-        let (sets, fetched) = sets::of(&rules);
+        let (sets, fetched) = sets_of(&rules);
         Ok(Firewall {
             fetched,
             generation: generation_of(&rules, &settings),

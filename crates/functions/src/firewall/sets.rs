@@ -1,36 +1,9 @@
 //! Sets that rules name, and what becomes of verdicts when these change.
 
-use weir_nf::{Burst, NamedSet};
+use weir_nf::Burst;
 
-use super::table::Compiled;
 use super::{ACCEPT, Firewall, JOINED, Remembered};
 use crate::rewrite;
-
-/// A set, and whether it is looked into for a source, and for a destination.
-pub(super) type Fetched = (NamedSet, bool, bool);
-
-/// The sets that rules name, each once, and what is fetched of them.
-pub(super) fn of(rules: &[Compiled]) -> (Vec<NamedSet>, Vec<Fetched>) {
-    let mut sets: Vec<NamedSet> = Vec::new();
-    for set in rules.iter().flat_map(Compiled::sets) {
-        if !sets.iter().any(|known| known.name == set.name) {
-            sets.push(set.clone());
-        }
-    }
-    let has = |set: &NamedSet, of: fn(&Compiled) -> &[NamedSet]| {
-        let mut named = rules.iter().flat_map(of);
-        named.any(|named| named.name == set.name)
-    };
-    let fetched = sets.iter().map(|set| {
-        let ends = (
-            has(set, Compiled::sources),
-            has(set, Compiled::destinations),
-        );
-        (set.clone(), ends.0, ends.1)
-    });
-    let fetched = fetched.collect();
-    (sets, fetched)
-}
 
 impl Firewall {
     /// The generation of what rules say now, with what is in their sets. It is read before rules are

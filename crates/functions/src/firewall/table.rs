@@ -411,6 +411,32 @@ impl Compiled {
 /// Finds a set of the chain file by its name.
 pub(crate) type FindSet<'a> = dyn Fn(&str) -> Result<NamedSet, SettingsError> + 'a;
 
+/// A set, and whether it is looked into for a source, and for a destination.
+pub(super) type Fetched = (NamedSet, bool, bool);
+
+/// The sets that rules name, each once, and what is fetched of them.
+pub(super) fn sets_of(rules: &[Compiled]) -> (Vec<NamedSet>, Vec<Fetched>) {
+    let mut sets: Vec<NamedSet> = Vec::new();
+    for set in rules.iter().flat_map(Compiled::sets) {
+        if !sets.iter().any(|known| known.name == set.name) {
+            sets.push(set.clone());
+        }
+    }
+    let has = |set: &NamedSet, of: fn(&Compiled) -> &[NamedSet]| {
+        let mut named = rules.iter().flat_map(of);
+        named.any(|named| named.name == set.name)
+    };
+    let fetched = sets.iter().map(|set| {
+        let ends = (
+            has(set, Compiled::sources),
+            has(set, Compiled::destinations),
+        );
+        (set.clone(), ends.0, ends.1)
+    });
+    let fetched = fetched.collect();
+    (sets, fetched)
+}
+
 /// A condition that no packet of the rule's protocols meets: its field, what is wrong, and advice.
 fn contradicts_protocol(
     rule: &Rule,
