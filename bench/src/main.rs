@@ -51,8 +51,8 @@ use results::Results;
 fn main() -> ExitCode {
     let args: Vec<String> = std::env::args().skip(1).collect();
     let args: Vec<&str> = args.iter().map(String::as_str).collect();
-    if let ["engine-process", ..] = args.as_slice() {
-        // A process that such a weir starts, with the words of that one.
+    if let ["engine-process" | "version", ..] = args.as_slice() {
+        // A process that such a weir starts, with the words of that one; or one asks what this is.
         let words = std::env::args_os().enumerate();
         let words = words.filter(|(at, word)| !(*at == 2 && word == "weir"));
         return weir::main_with_args(words.map(|(_, word)| word), &[]);

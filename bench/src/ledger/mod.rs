@@ -59,7 +59,7 @@ impl Settings {
         for word in words {
             settings.apply(word).ok_or_else(|| {
                 format!(
-                    "`{word}`: write quick, flows=N, rate=N, faults=N, runtimes=N, hosts, switch, standby, \
+                    "`{word}`: write quick, flows=N, rate=N, faults=N, runtimes=N, hosts, switch, upgrade, standby, \
                      cut, cut=MS, deaf=MS, mute=MS, seed=N and after it overlap, heartbeat=MS, replication=WHEN or \
                      ports=xdp|af-packet"
                 )
@@ -88,6 +88,11 @@ impl Settings {
             }
             ("switch", "") => {
                 self.choice = Choice::Always(Fault::KillSwitch);
+                self.hosts = true;
+                Some(())
+            }
+            ("upgrade", "") => {
+                self.choice = Choice::Always(Fault::Upgrade);
                 self.hosts = true;
                 Some(())
             }
@@ -386,7 +391,8 @@ fn judge(
         came: verdict.came,
         ..Verdict::default()
     };
-    if settings.has_spare || settings.choice == Choice::Always(Fault::KillSwitch) {
+    let of_switch = matches!(settings.choice, Choice::Always(fault) if fault.is_of_switch());
+    if settings.has_spare || of_switch {
         // Each switch has its own counts. What one had is lost with it; nothing else may be.
         return match verdict == clean {
             true => Ok(()),

@@ -35,6 +35,8 @@ pub(super) enum Fault {
     /// The process of the switch stops, and goes on after this time: it may find another one in
     /// its place.
     StopSwitch(Duration),
+    /// No fault: all processes become another program, the switch last.
+    Upgrade,
 }
 
 /// How faults are chosen.
@@ -143,7 +145,11 @@ impl Fault {
     /// Another switch runs when it is over, or may.
     pub(super) fn is_of_switch(self) -> bool {
         match self {
-            Fault::KillSwitch | Fault::LoseHost | Fault::LoseSwitch | Fault::StopSwitch(_) => true,
+            Fault::KillSwitch
+            | Fault::LoseHost
+            | Fault::LoseSwitch
+            | Fault::StopSwitch(_)
+            | Fault::Upgrade => true,
             Fault::Kill | Fault::KillAgent | Fault::Stop(_) | Fault::Cut(..) => false,
         }
     }
@@ -180,6 +186,7 @@ impl Attack {
                 switches.runs = bed.weir_again()?;
                 return Ok(0);
             }
+            Fault::Upgrade => bed.upgrade(self.victim)?,
             Fault::LoseHost => switches.lose_host(bed)?,
             Fault::LoseSwitch => switches.lose(bed)?,
             Fault::StopSwitch(length) => switches.stop(bed, length)?,

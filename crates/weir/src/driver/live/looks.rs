@@ -183,7 +183,8 @@ impl Looks {
             // One that is gone does not need to know.
             let _ = starter.write_all(ENDED);
         }
-        if let Some(service) = &mut self.service {
+        // Where another program takes its place, the service goes on.
+        if let Some(service) = self.service.as_mut().filter(|_| !self.hands_over) {
             service.stopping();
         }
         self.release();
