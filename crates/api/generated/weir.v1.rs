@@ -1109,6 +1109,9 @@ pub struct UpgradeProcessRequest {
     pub is_switch: bool,
     #[prost(message, optional, tag = "3")]
     pub target: ::core::option::Option<ProgramTarget>,
+    /// The target's, as ListPrograms tells it: a file that was changed since is refused.
+    #[prost(string, tag = "4")]
+    pub digest: ::prost::alloc::string::String,
 }
 #[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]
 pub struct UpgradeProcessResponse {}

@@ -311,6 +311,7 @@ mod tests {
             },
             What::HostReady,
             What::HostDied("it was killed".to_owned()),
+            What::Upgraded("the next one".to_owned()),
         ];
         let kinds: Vec<&str> = some.iter().map(What::kind).collect();
         assert_eq!(kinds, What::KINDS);

@@ -63,19 +63,24 @@ pub trait Upgrades: Send + Debug {
     /// Those of the switch's process and of all agents, in this order, and what each says of a target.
     fn look(&mut self, target: Option<&ProgramTarget>) -> Vec<HostPrograms>;
 
-    /// Has the agent of a host become the target.
+    /// Has the agent of a host become the target, which is to have this digest.
     ///
     /// # Errors
     ///
-    /// It is what it was: why, for people.
-    fn upgrade_agent(&mut self, host: &str, target: &ProgramTarget) -> Result<(), String>;
+    /// It is another program: why, for people.
+    fn upgrade_agent(
+        &mut self,
+        host: &str,
+        target: &ProgramTarget,
+        digest: &str,
+    ) -> Result<(), String>;
 
     /// Makes the target ready to take the place of the switch's process, which is to hand over then.
     ///
     /// # Errors
     ///
     /// It can't: why, for people.
-    fn prepare_switch(&mut self, target: &ProgramTarget) -> Result<(), String>;
+    fn prepare_switch(&mut self, target: &ProgramTarget, digest: &str) -> Result<(), String>;
 
     /// The switch's process does not hand over after all.
     fn forget(&mut self);

@@ -6,7 +6,7 @@ use std::fs::File;
 use std::hash::{DefaultHasher, Hasher as _};
 use std::io::{self, Read as _};
 use std::os::fd::{AsFd as _, AsRawFd as _, BorrowedFd};
-use std::os::unix::fs::PermissionsExt as _;
+use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _};
 use std::os::unix::net::UnixStream;
 use std::os::unix::process::CommandExt as _;
 use std::path::{Path, PathBuf};
@@ -20,8 +20,13 @@ use weir_nf::host::{Kind, Versions};
 
 /// Longest time in which a program says what it is.
 const PATIENCE: Duration = Duration::from_secs(5);
-/// Interval in which it is looked whether it has.
-const LOOK: Duration = Duration::from_millis(5);
+/// The same where it loads chains first.
+const PATIENCE_TRIAL: Duration = Duration::from_secs(20);
+/// Longest time from its last word to its end, and the interval in which that is looked for.
+const LAST: Duration = Duration::from_secs(1);
+const LOOK: Duration = Duration::from_millis(2);
+/// The variable that tells a process that it is tried.
+const TRIES: &str = "WEIR_TRIES";
 /// Octets of the longest answer.
 const MOST_SAID: u64 = 1 << 20;
 /// Octets of the longest message to the program that a process becomes.
@@ -83,9 +88,10 @@ impl Program {
         OWN.get_or_init(|| Program {
             version: env!("CARGO_PKG_VERSION").to_owned(),
             // Without the file of its own program a process can't be told from others.
-            digest: File::open(SELF)
-                .and_then(digest)
-                .map_or_else(|_| "?".to_owned(), |digest| format!("{digest:016x}")),
+            digest: File::open(SELF).and_then(digest).map_or_else(
+                |_| format!("?{}", std::process::id()),
+                |digest| format!("{digest:016x}"),
+            ),
         })
     }
 }
@@ -125,7 +131,7 @@ impl About {
     }
 
     /// Why `next` and this one can't work side by side, for people.
-    pub(crate) fn quarrels_with(&self, next: &About) -> Option<String> {
+    pub(crate) fn incompatible_with(&self, next: &About) -> Option<String> {
         let speaks_none = |(name, here): (&String, &Vec<u32>)| {
             let there = next.speaks.get(name).map_or(&[][..], Vec::as_slice);
             let shares = here.iter().any(|version| there.contains(version));
@@ -216,8 +222,17 @@ pub(crate) fn open(path: &Path) -> Result<File, String> {
     let failed = |error: io::Error| format!("{shown}: {error}");
     let file = File::open(path).map_err(failed)?;
     let about = file.metadata().map_err(failed)?;
-    if !about.is_file() || about.permissions().mode() & 0o111 == 0 {
+    let mode = about.permissions().mode();
+    if !about.is_file() || mode & 0o111 == 0 {
         return Err(format!("{shown} is no program"));
+    }
+    // Who has the cluster's key may name any file.
+    let own = rustix::process::geteuid().as_raw();
+    if mode & 0o002 != 0 || !(about.uid() == 0 || about.uid() == own) {
+        return Err(format!(
+            "{shown}: others may change it: `chown` and `chmod` keep it to root, or to the user that \
+             weir runs as"
+        ));
     }
     Ok(file)
 }
@@ -234,37 +249,80 @@ pub(crate) fn open_own() -> io::Result<File> {
 /// It does not run, or is not weir, for people.
 pub(crate) fn ask(program: &File) -> Result<About, String> {
     let mut command = Command::new(path_of(program));
-    command
-        .args(["version", "--output", "json"])
-        .stdin(Stdio::null())
-        .stdout(Stdio::piped())
-        .stderr(Stdio::null())
-        .process_group(0);
-    let mut child = command
-        .spawn()
-        .map_err(|error| format!("it can't be started: {error}"))?;
-    let until = Instant::now() + PATIENCE;
-    let status = loop {
-        match child.try_wait() {
-            Ok(Some(status)) => break status,
-            Ok(None) if Instant::now() < until => std::thread::sleep(LOOK),
-            _ => {
-                // It may have ended by now.
-                let _ = child.kill();
-                let _ = child.wait();
-                return Err("it does not say what it is (`version --output json`)".to_owned());
-            }
-        }
-    };
-    let mut said = Vec::new();
-    if let Some(output) = child.stdout.take() {
-        let read = output.take(MOST_SAID).read_to_end(&mut said);
-        read.map_err(|error| format!("what it says can't be read: {error}"))?;
-    }
+    command.args(["version", "--output", "json"]);
+    let (is_well, said) = heard(&mut command, PATIENCE)?;
     let about = serde_json::from_slice(&said).ok();
-    about.filter(|_| status.success()).ok_or_else(|| {
+    about.filter(|_| is_well).ok_or_else(|| {
         "it is no weir that can be asked what it is (`version --output json`)".to_owned()
     })
+}
+
+/// Has a program take the words of this process and load its chains, and no more: what it can't take is
+/// found while there is a way back.
+///
+/// # Errors
+///
+/// It can't take them, for people.
+pub(crate) fn try_words(program: &File) -> Result<(), String> {
+    let mut command = Command::new(path_of(program));
+    command.args(std::env::args_os().skip(1)).env(TRIES, "1");
+    crate::kept::pass_on(&mut command);
+    match heard(&mut command, PATIENCE_TRIAL)? {
+        (true, _) => Ok(()),
+        (false, said) => Err(format!(
+            "it does not take this process's words and chains: {}",
+            String::from_utf8_lossy(&said).trim()
+        )),
+    }
+}
+
+/// This process is to take its words, load its chains, and end ([`try_words`]).
+pub(crate) fn is_tried() -> bool {
+    std::env::var_os(TRIES).is_some()
+}
+
+/// Runs a command for so long at most: whether it has ended well, and what it said.
+fn heard(command: &mut Command, patience: Duration) -> Result<(bool, Vec<u8>), String> {
+    let failed = |error: io::Error| format!("it can't be started: {error}");
+    let (ours, theirs) = io::pipe().map_err(failed)?;
+    let errors = theirs.try_clone().map_err(failed)?;
+    command
+        .stdin(Stdio::null())
+        .stdout(theirs)
+        .stderr(errors)
+        .process_group(0);
+    let mut child = command.spawn().map_err(failed)?;
+    // The command has the other ends of the pipe, and they would keep it open.
+    command.stdout(Stdio::null()).stderr(Stdio::null());
+    let (sender, heard) = std::sync::mpsc::channel();
+    let listening = std::thread::Builder::new()
+        .name("program".to_owned())
+        .spawn(move || {
+            let mut said = Vec::new();
+            let read = ours.take(MOST_SAID).read_to_end(&mut said);
+            // Nobody may wait any more.
+            let _ = sender.send(read.map(|_| said));
+        });
+    let said = match listening {
+        // What it has started may hold the pipe for longer than itself.
+        Ok(_) => heard.recv_timeout(patience).ok(),
+        Err(_) => None,
+    };
+    let until = Instant::now() + LAST;
+    let mut status = child.try_wait().ok().flatten();
+    while said.is_some() && status.is_none() && Instant::now() < until {
+        std::thread::sleep(LOOK);
+        status = child.try_wait().ok().flatten();
+    }
+    match (said, status) {
+        (Some(Ok(said)), Some(status)) => Ok((status.success(), said)),
+        _ => {
+            // It may have ended by now.
+            let _ = child.kill();
+            let _ = child.wait();
+            Err(format!("it says nothing within {} s", patience.as_secs()))
+        }
+    }
 }
 
 /// The program that this process was before it became another one, or its starter.
@@ -290,16 +348,16 @@ pub(crate) fn next() -> MutexGuard<'static, Option<File>> {
 }
 
 /// A message to the program that a process becomes: its kind, its content, and descriptors.
-pub(crate) type Legacy<'a> = (u8, Vec<u8>, Vec<BorrowedFd<'a>>);
+pub(crate) type HandOff<'a> = (u8, Vec<u8>, Vec<BorrowedFd<'a>>);
 
 /// Has this process become another program, with the same number, arguments, environment and children;
 /// all its threads end. It comes back where that fails: why. The messages are on the standard input of
 /// what it becomes.
-pub(crate) fn become_program(program: &File, legacies: &[Legacy<'_>]) -> io::Error {
+pub(crate) fn become_program(program: &File, hand_offs: &[HandOff<'_>]) -> io::Error {
     let set_up = || {
         let (ours, theirs) = UnixStream::pair()?;
         let mut channel = Channel::new(ours, LONGEST);
-        for (kind, bytes, files) in legacies {
+        for (kind, bytes, files) in hand_offs {
             // The socket holds them. Where they are too many this fails, and nothing has changed.
             channel.send(*kind, bytes, files, false)?;
         }
@@ -317,7 +375,9 @@ pub(crate) fn become_program(program: &File, legacies: &[Legacy<'_>]) -> io::Err
         command.arg0(name);
     }
     let number = std::process::id().to_string();
-    let error = command.args(words).env(RESUMES, number).exec();
+    command.args(words).env(RESUMES, number);
+    // It would inherit the core and the priority of this thread.
+    let error = weir_exec::started_aside(|| command.exec());
     close_input();
     error
 }
@@ -327,7 +387,7 @@ pub(crate) fn become_program(program: &File, legacies: &[Legacy<'_>]) -> io::Err
 /// # Errors
 ///
 /// Standard input is no socket of it.
-pub(crate) fn legacies() -> io::Result<Option<Channel>> {
+pub(crate) fn handed_off() -> io::Result<Option<Channel>> {
     let number = std::process::id().to_string();
     if std::env::var(RESUMES).is_ok_and(|told| told == number) {
         let input = io::stdin().as_fd().try_clone_to_owned()?;
@@ -370,14 +430,14 @@ mod tests {
     #[test]
     fn programs_that_share_no_version_do_not_work_side_by_side() {
         let here = about(&[2], &[]);
-        assert_eq!(here.quarrels_with(&about(&[1, 2, 3], &[])), None);
-        let why = here.quarrels_with(&about(&[3], &[])).unwrap();
+        assert_eq!(here.incompatible_with(&about(&[1, 2, 3], &[])), None);
+        let why = here.incompatible_with(&about(&[3], &[])).unwrap();
         assert!(why.contains("`link`"), "{why}");
         let mut mute = about(&[2], &[]);
         mute.speaks.clear();
-        assert!(here.quarrels_with(&mute).unwrap().contains("none"));
+        assert!(here.incompatible_with(&mute).unwrap().contains("none"));
         // What one alone knows is nobody's quarrel.
-        assert_eq!(mute.quarrels_with(&here), None);
+        assert_eq!(mute.incompatible_with(&here), None);
     }
 
     #[test]

@@ -86,14 +86,18 @@ pub(crate) fn is_ready(kind: u8) -> bool {
     kind == READY
 }
 
-/// Gives the parent a program that it is to use from here on. False where there is no parent, or it
-/// does not listen.
-pub(crate) fn offer_program(program: BorrowedFd<'_>) -> bool {
-    let Some(parent) = PARENT.get() else {
-        return false;
-    };
-    let mut parent = parent.lock().unwrap_or_else(PoisonError::into_inner);
-    parent.send(PROGRAM, &[], &[program], true).is_ok()
+/// A parent has started this process for its work.
+pub(crate) fn has_parent() -> bool {
+    PARENT.get().is_some()
+}
+
+/// Gives the parent a program that it is to use from here on.
+pub(crate) fn offer_program(program: BorrowedFd<'_>) {
+    if let Some(parent) = PARENT.get() {
+        let mut parent = parent.lock().unwrap_or_else(PoisonError::into_inner);
+        // The kernel ends this process with its parent.
+        let _ = parent.send(PROGRAM, &[], &[program], true);
+    }
 }
 
 /// True of the message of a process that offers a program.

@@ -36,7 +36,7 @@ mod voter;
 use weir_packet::Time;
 
 pub use contender::{Contender, Stand};
-pub use voter::Voter;
+pub use voter::{Voter, VoterState};
 
 /// Which part of a lease its tenant leaves unused: one in so many. Clocks of two hosts may differ
 /// in rate by 2 %; real ones do by 0.01 %.

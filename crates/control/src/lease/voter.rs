@@ -18,7 +18,44 @@ pub struct Voter {
     known: u16,
 }
 
+/// All that a voter knows, for one that goes on where this one is. Times are of its clock.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct VoterState {
+    /// When it started.
+    pub born: Time,
+    /// The last tenant, and when its lease ends.
+    pub last: Option<(Tenant, Time)>,
+    /// The one before it, and the newest generation promised then.
+    pub before: (Option<(Tenant, Time)>, u16),
+    /// The newest generation promised.
+    pub promised: u16,
+    /// The newest generation that it was told of.
+    pub known: u16,
+}
+
 impl Voter {
+    /// What it knows.
+    pub fn state(&self) -> VoterState {
+        VoterState {
+            born: self.born,
+            last: self.last,
+            before: self.before,
+            promised: self.promised,
+            known: self.known,
+        }
+    }
+
+    /// One that goes on from there.
+    pub fn resume(state: VoterState) -> Voter {
+        Voter {
+            born: state.born,
+            last: state.last,
+            before: state.before,
+            promised: state.promised,
+            known: state.known,
+        }
+    }
+
     /// A voter that starts `now`: it forgets at its end what it has promised.
     pub fn new(now: Time) -> Voter {
         Voter {

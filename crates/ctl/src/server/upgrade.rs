@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use tonic::Status;
+use tonic::{Code, Status};
 use weir_api::v1;
 
 use crate::events::{About, What};
@@ -30,25 +30,27 @@ impl Asked {
     pub(super) async fn upgrade(&self, request: v1::UpgradeProcessRequest) -> Result<(), Status> {
         let target = request.target.ok_or_else(no_target).and_then(target_of)?;
         if request.is_switch {
-            return self.upgrade_switch(target).await;
+            return self.upgrade_switch(target, request.digest).await;
         }
         let (host, wanted) = (request.host.clone(), target.clone());
-        let upgraded = self.with_upgrades(move |upgrades| upgrades.upgrade_agent(&host, &wanted));
+        let digest = request.digest.clone();
+        let upgraded =
+            self.with_upgrades(move |upgrades| upgrades.upgrade_agent(&host, &wanted, &digest));
         upgraded.await?.map_err(Status::failed_precondition)?;
-        let to = match target {
-            ProgramTarget::Path(path) => format!("its agent is {} now", path.display()),
-            ProgramTarget::Former => "its agent is the program before again".to_owned(),
-        };
+        let what = format!("its agent is the program {} now", request.digest);
         self.events
-            .note(About::Host(request.host), What::Upgraded(to));
+            .note(About::Host(request.host), What::Upgraded(what));
         Ok(())
     }
 
-    async fn upgrade_switch(&self, target: ProgramTarget) -> Result<(), Status> {
-        let prepared = self.with_upgrades(move |upgrades| upgrades.prepare_switch(&target));
+    async fn upgrade_switch(&self, target: ProgramTarget, digest: String) -> Result<(), Status> {
+        let prepared =
+            self.with_upgrades(move |upgrades| upgrades.prepare_switch(&target, &digest));
         prepared.await?.map_err(Status::failed_precondition)?;
         let handing_over = self.hand_over().await;
-        if handing_over.is_err() {
+        let refused = [Code::FailedPrecondition, Code::Unimplemented];
+        // Where no answer came, the switch may hand over all the same.
+        if matches!(&handing_over, Err(status) if refused.contains(&status.code())) {
             self.with_upgrades(|upgrades| upgrades.forget()).await?;
         }
         handing_over

@@ -1,5 +1,6 @@
 //! Result of the compiler: the graph before and after, its stages, and the reasons.
 
+use weir_nf::Scope;
 use weir_nf::host::Target;
 
 use super::graph::{Graph, Processor};
@@ -35,20 +36,24 @@ impl Plan {
                 labels,
                 next,
                 same_as,
-                effects: _,
+                effects,
             } = node;
             let same_as = same_as.map_or(-1, |at| at as i64);
-            let links: Vec<String> = labels
+            let labels = labels.join(",");
+            let next: Vec<String> = next
                 .iter()
-                .zip(next)
-                .map(|(label, to)| match to {
-                    Target::Node(at) => format!("{label} {at}"),
-                    other => format!("{label} {other:?}"),
+                .map(|to| match to {
+                    Target::Node(at) => format!("node {at}"),
+                    Target::Later(at) => format!("later {at}"),
+                    Target::Out => "out".to_owned(),
+                    Target::Drop => "drop".to_owned(),
                 })
                 .collect();
-            let links = links.join(",");
+            let (next, stateful) = (next.join(","), effects.stateful);
+            let scope = scope_word(effects.scope);
             text.push_str(&format!(
-                "{name}\t{instance}\t{kind}\t{settings}\t{links}\t{same_as}\n"
+                "{name}\t{instance}\t{kind}\t{settings}\t{labels}\t{next}\t{same_as}\t{scope}\t\
+                 {stateful}\n"
             ));
         }
         for step in &self.steps {
@@ -82,6 +87,15 @@ impl Plan {
             shapes.collect()
         };
         self.chain == other.chain && self.steps == other.steps && shape(self) == shape(other)
+    }
+}
+
+/// A scope in words that no release changes.
+fn scope_word(scope: Scope) -> String {
+    match scope {
+        Scope::Flow => "flow".to_owned(),
+        Scope::Fields(fields) => format!("fields {:#x}", fields.bits()),
+        Scope::Own(name) => format!("own {name}"),
     }
 }
 

@@ -5,7 +5,7 @@ use weir_api::v1;
 
 use super::NO_SWITCH;
 use super::table::{Table, row, text};
-use super::upgrade::table;
+use super::upgrade::{listed, table};
 use crate::args::{Format, Get, GetWhat};
 use crate::exit::{Exit, Failure, Outcome};
 use crate::output;
@@ -52,28 +52,9 @@ fn programs(args: &Get) -> Outcome {
         let listed = listed.await.map_err(|status| super::failure(&status));
         Ok(listed?.into_inner().hosts)
     })?;
-    let program = |program: &Option<v1::Program>| {
-        let program = program.as_ref();
-        program.map(|its| json!({"version": its.version, "digest": its.digest}))
-    };
     match args.output {
         Format::Text => output::line(&text(&table(&hosts, false)))?,
-        Format::Json => {
-            let all = hosts.iter().map(|host| {
-                let runtimes = host
-                    .runtimes
-                    .iter()
-                    .map(|its| json!({"runtime": its.runtime, "program": program(&its.program)}));
-                json!({
-                    "host": host.host,
-                    "process": if host.is_switch { "switch" } else { "agent" },
-                    "program": program(&host.program),
-                    "runtimes": runtimes.collect::<Vec<_>>(),
-                    "error": Some(&host.refused).filter(|why| !why.is_empty()),
-                })
-            });
-            output::json(&all.collect::<Vec<_>>())?;
-        }
+        Format::Json => output::json(&listed(&hosts))?,
     }
     Ok(Exit::Done)
 }

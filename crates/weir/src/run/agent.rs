@@ -15,7 +15,7 @@ use crate::args::{Agent as Args, ENGINE_PROCESS};
 use crate::chains;
 use crate::driver::ProcessCommand;
 use crate::driver::link::{Agent, AgentEvent};
-use crate::exit::{Failure, Outcome};
+use crate::exit::{Exit, Failure, Outcome};
 use crate::output::counted;
 use crate::program::{self, Program};
 use crate::say::say;
@@ -27,30 +27,18 @@ use super::texts;
 
 /// Runs the agent until it is ended.
 pub(crate) fn run(args: &Args, kinds: &[Kind]) -> Outcome {
+    if program::is_tried() {
+        // Its words are taken. It would go on with what the program before has.
+        return Ok(Exit::Done);
+    }
     if let Some(parent) = args.parent {
         end_with(parent)?;
         // That one holds signals. An operator who ends this one alone can do so.
         let failed = |error| Failure::outside(format!("can't let signals through: {error}"));
         EndSignals::open().map_err(failed)?.release();
-    }
-    // A file that can't be run is refused here, not at each start.
-    if args.parent.is_some() {
         texts::inherit();
     }
-    let file = match texts::current() {
-        Some(texts) => {
-            let with = (0, &Sets::default());
-            chains::load_snapshot(&texts, &args.chain, &args.set, with, kinds)?
-        }
-        None => chains::load(&args.chain, &args.templates, &args.set, 0, kinds)?,
-    };
-    let (about, bounds) = (version::own(kinds), (args.most, args.outlive));
-    let resumed = Agent::resume(&command(args), &about, bounds).map_err(Failure::outside)?;
-    let mut agent = match resumed {
-        Some(agent) => agent,
-        None => Agent::listen(args.listen, key(&args.key)?, (command(args), about), bounds)?,
-    };
-    introduce(&agent, &file)?;
+    let mut agent = open(args, kinds)?;
     // One of `weir up` is not what the service manager has started.
     let mut service = args.parent.is_none().then(Service::of_process);
     if let Some(service) = &service {
@@ -92,20 +80,37 @@ pub(crate) fn run(args: &Args, kinds: &[Kind]) -> Outcome {
     }
 }
 
-/// Says where it is, and what it has taken from the program before.
+/// The agent that the program before was, or a new one.
+fn open(args: &Args, kinds: &[Kind]) -> Result<Agent, Failure> {
+    let (about, bounds) = (version::own(kinds), (args.most, args.outlive));
+    let resumed = Agent::resume(&command(args), &about, bounds).map_err(Failure::outside)?;
+    if let Some(agent) = resumed {
+        say(format_args!(
+            "upgraded to weir {}: it has the {} of the program before",
+            Program::own(),
+            counted(agent.runtimes() as u64, "runtime")
+        ));
+        return Ok(agent);
+    }
+    let key = key(&args.key)?;
+    // A file that can't be run is refused here, not at each start.
+    let with = (0, &Sets::default());
+    let file = match args.parent.and_then(|_| texts::current()) {
+        Some(texts) => chains::load_snapshot(&texts, &args.chain, &args.set, with, kinds)?,
+        None => chains::load(&args.chain, &args.templates, &args.set, 0, kinds)?,
+    };
+    let agent = Agent::listen(args.listen, key, (command(args), about), bounds)?;
+    introduce(&agent, &file)?;
+    Ok(agent)
+}
+
+/// Says where it is, and for which chains.
 fn introduce(agent: &Agent, file: &ChainFile) -> Result<(), Failure> {
     let at = agent.address();
     let at = at.map_err(|error| Failure::outside(error.to_string()))?;
     let names = file.chains.iter().map(|chain| chain.stage.chain.as_str());
     let names = names.collect::<Vec<_>>().join(", ");
     say(format_args!("agent for {names} on {at}"));
-    if program::former().is_some() {
-        say(format_args!(
-            "upgraded to weir {}: it has the {} of the program before",
-            Program::own(),
-            counted(agent.runtimes() as u64, "runtime")
-        ));
-    }
     Ok(())
 }
 

@@ -285,6 +285,10 @@ impl<C: Executor> PortsNode<'_, '_, C> {
         let line = &mut *self.line;
         let stepped = line.executor.step(&mut line.out, &mut line.lines);
         line.write()?;
+        if stepped.is_err() {
+            // Nothing else is written, also where the switch hands over.
+            line.close()?;
+        }
         let round = stepped?;
         if !self.watched.look()? && self.ended.is_none() {
             line.input.end();

@@ -52,7 +52,7 @@ use weir_runtime::{RunAtStart, RuntimeConfig};
 use crate::args::{Again, Run};
 use crate::driver::ChainPlan;
 use crate::exit::{Exit, Failure, Outcome};
-use crate::{chains, seed};
+use crate::{chains, program, seed};
 
 use engine_config::engine_config;
 use onlook::Watched;
@@ -84,6 +84,11 @@ fn run_with(
     signals::hold_hangups()?;
     weir_exec::check_cores(&args.cores).map_err(Failure::usage)?;
     let seed = args.seed.unwrap_or_else(seed::random);
+    if program::is_tried() {
+        texts::inherit();
+        texts::load(args, seed, kinds)?;
+        return Ok(Exit::Done);
+    }
     let resumes = upgrade::resume()?;
     let file = match (args.guarded, resumes) {
         (true, _) => {

@@ -377,6 +377,7 @@ impl Executor for Played {
 
     fn stop(&mut self) {
         if self.stopped.is_none() {
+            self.leaving.end();
             self.stopped = Some(Progress::new(self.cluster.progress()));
         }
     }

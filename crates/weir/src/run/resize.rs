@@ -11,6 +11,7 @@ use weir_protocol::RuntimeId;
 use crate::driver::Cluster;
 
 use super::player::move_mode;
+use crate::say::say;
 
 /// A runtime that drains and owns as many units as this long ago is drained again: the one that was to
 /// take them may have died.
@@ -45,14 +46,24 @@ impl Leaving {
         wanted: &Resize,
     ) -> Result<Resized, String> {
         match wanted {
-            Resize::Drain(ids, mode) => self.checked(cluster, ids, *mode),
+            Resize::Drain(ids, mode) => {
+                let resized = self.checked(cluster, ids, *mode)?;
+                for id in ids {
+                    self.renewed.remove(&cluster.place_of(RuntimeId(*id)));
+                }
+                Ok(resized)
+            }
             Resize::Renew(ids, mode) => {
                 let resized = self.checked(cluster, ids, *mode)?;
                 let places = ids.iter().map(|id| cluster.place_of(RuntimeId(*id)));
                 self.renewed.extend(places);
                 Ok(resized)
             }
-            Resize::Scale(count, mode) => self.scale(cluster, *count as usize, *mode),
+            Resize::Scale(count, mode) => {
+                let resized = self.scale(cluster, *count as usize, *mode)?;
+                self.renewed.clear();
+                Ok(resized)
+            }
         }
     }
 
@@ -143,9 +154,23 @@ impl Leaving {
             }
             !leaver.look(cluster)
         });
-        // A thread that can't be started now is tried again.
-        self.renewed
-            .retain(|place| !cluster.is_free(*place) || cluster.start_at(*place).is_err());
+        self.renewed.retain(|place| {
+            if !cluster.is_free(*place) {
+                return true;
+            }
+            if let Err(error) = cluster.start_at(*place) {
+                say(format_args!(
+                    "warning: place {} stays without a runtime: {error}",
+                    place + 1
+                ));
+            }
+            false
+        });
+    }
+
+    /// The run ends: no place gets another runtime.
+    pub(super) fn end(&mut self) {
+        self.renewed.clear();
     }
 }
 

@@ -50,8 +50,8 @@ pub(super) fn note_start(start: u32) {
 /// are to run on.
 pub(super) fn resume() -> Result<bool, Failure> {
     let failed = |why: String| Failure::outside(format!("what the program before has left: {why}"));
-    let legacies = program::legacies();
-    let Some(mut channel) = legacies.map_err(|error| failed(error.to_string()))? else {
+    let handed_off = program::handed_off();
+    let Some(mut channel) = handed_off.map_err(|error| failed(error.to_string()))? else {
         return Ok(false);
     };
     let message = channel.receive(true);
@@ -78,8 +78,9 @@ pub(super) fn conclude(outcome: Outcome) -> Outcome {
     let Some(next) = next else {
         return outcome;
     };
-    if service::offer_program(next.as_fd()) {
-        // That process starts it.
+    if service::has_parent() {
+        // That process starts it. One that does not listen is over, and this one ends with it.
+        service::offer_program(next.as_fd());
         return Ok(Exit::Again);
     }
     let why = become_program(&next);
@@ -99,8 +100,8 @@ fn become_program(next: &File) -> std::io::Error {
     let files = [Some(&own), texts.as_ref()];
     let files = files.into_iter().flatten().map(|file| file.as_fd());
     let start = OWN.get().copied().unwrap_or(0);
-    let legacy = (SWITCH, start.to_le_bytes().to_vec(), files.collect());
-    program::become_program(next, &[legacy])
+    let hand_off = (SWITCH, start.to_le_bytes().to_vec(), files.collect());
+    program::become_program(next, &[hand_off])
 }
 
 /// The programs of a run.
@@ -160,6 +161,20 @@ fn obstacle(args: &Run, ports: &Ports) -> Option<String> {
     if args.guarded {
         return Some("its bump fails open, and the process that guards it stays".to_owned());
     }
+    if args.hosts.iter().all(|host| *host == Host::Local) {
+        return Some(
+            "its runtimes end with its process, so nobody could go on with its flows: runtimes of \
+             agents outlive it (`weir up`, `weir run --hosts`)"
+                .to_owned(),
+        );
+    }
+    if args.standby && args.raised.is_none() {
+        return Some(
+            "one that stands by elsewhere takes over when it ends: end those that stand by, then it, and \
+             start each with the next program"
+                .to_owned(),
+        );
+    }
     if let Some(why) = bound_to_one(ports) {
         return Some(why);
     }
@@ -192,8 +207,9 @@ impl RunUpgrades {
         Ok(AtHost { agent, key })
     }
 
-    fn found(&self, about: &About) -> Result<Found, String> {
-        let changes = self.about.state_changes(about, &self.functions)?;
+    /// What a target would change for a process that is `own`.
+    fn found(&self, own: &About, target: &About) -> Result<Found, String> {
+        let changes = own.state_changes(target, &self.functions)?;
         let changes = changes.into_iter().map(|change| StateChange {
             function: change.function,
             from: change.from,
@@ -201,7 +217,7 @@ impl RunUpgrades {
             goes_back: change.goes_back,
         });
         Ok(Found {
-            program: id(&about.program),
+            program: id(&target.program),
             changes: changes.collect(),
         })
     }
@@ -221,10 +237,12 @@ impl RunUpgrades {
             }
         };
         let about = program::ask(&file).map_err(|why| format!("{shown}: {why}"))?;
-        match self.about.quarrels_with(&about) {
-            Some(why) => Err(why),
-            None => Ok((file, self.found(&about)?)),
+        if let Some(why) = self.about.incompatible_with(&about) {
+            return Err(why);
         }
+        program::try_words(&file).map_err(|why| format!("{shown}: {why}"))?;
+        let found = self.found(&self.about, &about)?;
+        Ok((file, found))
     }
 
     fn look_at(&self, host: String, agent: SocketAddr, target: Option<&Target>) -> HostPrograms {
@@ -239,10 +257,12 @@ impl RunUpgrades {
         match looked {
             Err(why) => programs.program = Err(format!("agent {agent}: {why}")),
             Ok(seen) => {
-                programs.program = Ok(id(&seen.own));
+                programs.program = Ok(id(&seen.own.program));
                 let ours = seen.runtimes.iter().filter(|its| its.run == self.run);
                 programs.runtimes = ours.map(|its| (its.id, id(&its.program))).collect();
-                let found = |found: Result<About, String>| found.and_then(|its| self.found(&its));
+                let found = |found: Result<About, String>| {
+                    found.and_then(|target| self.found(&seen.own, &target))
+                };
                 programs.target = seen.target.map(found);
             }
         }
@@ -265,19 +285,29 @@ impl Upgrades for RunUpgrades {
         std::iter::once(own).chain(agents).collect()
     }
 
-    fn upgrade_agent(&mut self, host: &str, target: &ProgramTarget) -> Result<(), String> {
+    fn upgrade_agent(
+        &mut self,
+        host: &str,
+        target: &ProgramTarget,
+        digest: &str,
+    ) -> Result<(), String> {
         let mut agents = self.agents().into_iter();
         let agent = agents.find(|(name, _)| name == host);
         let (_, agent) = agent.ok_or_else(|| format!("no host {host} has an agent"))?;
         let (at, target) = (self.at(agent)?, target_of(target));
-        let seen = at.look(Some(&target))?;
-        let about = seen.target.ok_or("it does not say what the program is")??;
-        self.found(&about)?;
-        at.take(&target, seen.life).map(drop)
+        let seen = at.look(None)?;
+        at.take(&target, seen.incarnation, digest)
     }
 
-    fn prepare_switch(&mut self, target: &ProgramTarget) -> Result<(), String> {
-        let (file, _) = self.find(target)?;
+    fn prepare_switch(&mut self, target: &ProgramTarget, digest: &str) -> Result<(), String> {
+        if program::next().is_some() {
+            return Err("it hands over already".to_owned());
+        }
+        let (file, found) = self.find(target)?;
+        if found.program.digest != digest {
+            let (version, digest) = (found.program.version, found.program.digest);
+            return Err(format!("the file is {version} ({digest}) by now"));
+        }
         *program::next() = Some(file);
         Ok(())
     }

@@ -2,7 +2,7 @@
 
 #![allow(dead_code)] // each test needs another part of it
 
-use std::io::Write as _;
+use std::process::Command;
 
 use serde_json::Value;
 
@@ -11,15 +11,19 @@ use crate::support::{Folder, run};
 /// Makes one; gives its path.
 pub(crate) fn next(folder: &Folder) -> String {
     let path = folder.path("weir-next");
-    std::fs::copy(env!("CARGO_BIN_EXE_weir"), &path).unwrap();
-    let file = std::fs::OpenOptions::new().append(true).open(&path);
-    file.unwrap().write_all(b"next").unwrap();
+    // By a process of its own: one that this has started meanwhile would keep the file open for writing,
+    // and it could not be run.
+    let words = "cp \"$0\" \"$1\" && printf next >> \"$1\"";
+    let copied = Command::new("sh")
+        .args(["-c", words, env!("CARGO_BIN_EXE_weir"), &path])
+        .status();
+    assert!(copied.unwrap().success());
     path
 }
 
 /// The digest by which weir names a program.
 pub(crate) fn digest(program: &str) -> String {
-    let said = std::process::Command::new(program)
+    let said = Command::new(program)
         .args(["version", "--output", "json"])
         .output()
         .unwrap();

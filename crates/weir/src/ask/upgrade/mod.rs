@@ -23,8 +23,8 @@ use crate::output::{self, counted};
 use super::resize::{Places, is_up, places};
 use super::table::text;
 use super::{Client, failure};
-pub(super) use programs::table;
 use programs::{Goal, Programs};
+pub(super) use programs::{listed, table};
 use watch::Drops;
 
 /// Interval between questions to the instance.
@@ -77,6 +77,8 @@ struct Job<'a> {
     target: v1::ProgramTarget,
     goal: Goal,
     drops: Drops,
+    /// What each process was, and would become.
+    hosts: Value,
     steps: Vec<Step>,
     begun: Instant,
     bar: ProgressBar,
@@ -98,6 +100,7 @@ impl<'a> Job<'a> {
             target,
             goal: Goal::default(),
             drops: Drops::default(),
+            hosts: Value::Null,
             steps: Vec::new(),
             begun: Instant::now(),
             bar: match is_quiet {
@@ -109,28 +112,36 @@ impl<'a> Job<'a> {
     }
 
     async fn run(&mut self) -> Result<(), Failure> {
-        let seen = self.look().await?;
+        let seen = self.look(true).await?;
         self.goal = Goal::of(&seen, self.target.former)?;
         if self.args.dry_run {
-            return self.tell(&text(&table(&seen.hosts, true)));
+            self.tell(&text(&table(&seen.hosts, true)))?;
         }
         self.goal.check(&seen, self.args.no_way_back)?;
-        self.check_room(&seen).await?;
+        self.check_room(&seen)?;
+        self.hosts = listed(&seen.hosts);
+        if self.args.dry_run {
+            return Ok(());
+        }
         if seen.are(&self.goal) {
             return self.tell(&format!(
                 "nothing changes: all processes are {} already\n",
                 self.goal.shown()
             ));
         }
+        self.tell(&format!("all processes are to be {}", self.goal.shown()))?;
         self.drops = Drops::begin(&mut self.client).await?;
         // Each step makes one process more the one that is wanted, unless one dies meanwhile.
-        let most = 4 * seen.processes();
-        for _ in 0..most {
-            let seen = self.look().await?;
+        let most = 2 * seen.processes();
+        while self.steps.len() < most {
+            let seen = self.look(false).await?;
             if let Some(host) = seen.next_agent(&self.goal) {
                 self.upgrade_agent(&host).await?;
             } else if let Some((host, runtime)) = seen.next_runtime(&self.goal) {
                 self.renew_runtime(&host, runtime).await?;
+            } else if seen.has_more(&self.goal) {
+                // One that starts or ends: it is done when it is ready, or over.
+                tokio::time::sleep(LOOK).await;
             } else if let Some(host) = seen.switch_left(&self.goal) {
                 self.upgrade_switch(&host).await?;
             } else {
@@ -142,10 +153,10 @@ impl<'a> Job<'a> {
         ))
     }
 
-    /// The programs that run.
-    async fn look(&mut self) -> Result<Programs, Failure> {
+    /// The programs that run, and with `target` what each process says of that.
+    async fn look(&mut self, target: bool) -> Result<Programs, Failure> {
         let request = v1::ListProgramsRequest {
-            target: Some(self.target.clone()),
+            target: target.then(|| self.target.clone()),
         };
         let listed = self.client.list_programs(request).await;
         let listed = listed.map_err(|status| failure(&status))?.into_inner();
@@ -157,7 +168,7 @@ impl<'a> Job<'a> {
     }
 
     /// Refuses where flows would have no runtime to go to.
-    async fn check_room(&mut self, seen: &Programs) -> Result<(), Failure> {
+    fn check_room(&self, seen: &Programs) -> Result<(), Failure> {
         let ready = seen.places.values().filter(|place| is_up(place)).count();
         match ready {
             0 | 1 => Err(Failure::outside(format!(
@@ -173,6 +184,8 @@ impl<'a> Job<'a> {
         self.bar.set_message(format!("host {host}: its agent"));
         self.bar.tick();
         self.upgrade_process(host, false).await?;
+        self.settle().await?;
+        self.drops.check(&mut self.client).await?;
         self.note(Step {
             what: "agent",
             host: host.to_owned(),
@@ -186,6 +199,7 @@ impl<'a> Job<'a> {
             host: host.to_owned(),
             is_switch,
             target: Some(self.target.clone()),
+            digest: self.goal.digest().to_owned(),
         };
         let upgraded = self.client.upgrade_process(request).await;
         upgraded.map(drop).or_else(|status| {
@@ -235,7 +249,10 @@ impl<'a> Job<'a> {
     /// to the others before.
     async fn upgrade_switch(&mut self, host: &str) -> Result<(), Failure> {
         let begun = Instant::now();
-        let before = places(&mut self.client).await?;
+        let seen = self.look(true).await?;
+        // Before its runtimes are gone.
+        self.goal.check(&seen, self.args.no_way_back)?;
+        let before = seen.places;
         let here = before.values().filter(|place| place.site != "agent");
         let here: Vec<v1::RuntimePlace> = here.filter(|place| is_up(place)).cloned().collect();
         if !here.is_empty() {
@@ -254,6 +271,12 @@ impl<'a> Job<'a> {
         self.upgrade_process(host, true).await?;
         self.drops.begin_anew();
         self.reconnect(&before, started).await?;
+        let all = |stats: &v1::GetStatsResponse| {
+            let mut runtimes = stats.runtimes.iter();
+            let starts = runtimes.any(|place| place.state == "starting");
+            (!starts).then_some(())
+        };
+        self.wait("runtimes of the next switch start", all).await?;
         let now = places(&mut self.client).await?;
         let next = here.iter().filter_map(|was| {
             let next = now.values().find(|place| place.place == was.place)?;
@@ -333,7 +356,9 @@ impl<'a> Job<'a> {
     /// The one that was asked until now has `old` as its start.
     async fn reconnect(&mut self, before: &Places, old: u64) -> Result<(), Failure> {
         let until = Instant::now() + self.args.timeout;
-        let ready = before.values().filter(|place| is_up(place)).count();
+        // Those that it takes over; others start then.
+        let lasts = |place: &&v1::RuntimePlace| is_up(place) && place.site == "agent";
+        let ready = before.values().filter(lasts).count();
         loop {
             self.bar.set_message("the next switch takes over");
             self.bar.tick();
@@ -341,7 +366,7 @@ impl<'a> Job<'a> {
             if let Ok(mut client) = client::connect(&self.socket).await
                 && started(&mut client).await.is_ok_and(|start| start != old)
                 && let Ok(there) = places(&mut client).await
-                && there.values().filter(|place| is_up(place)).count() >= ready
+                && there.values().filter(lasts).count() >= ready
             {
                 self.client = client;
                 return Ok(());
@@ -415,6 +440,7 @@ impl<'a> Job<'a> {
         let steps: Vec<Value> = self.steps.iter().map(Step::json).collect();
         json!({
             "program": self.goal.json(),
+            "hosts": self.hosts,
             "steps": steps,
             "done": failed.is_none() && !self.args.dry_run,
             "seconds": self.begun.elapsed().as_secs_f64(),

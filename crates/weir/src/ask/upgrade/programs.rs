@@ -109,6 +109,10 @@ impl Goal {
         shown(Some(&self.0))
     }
 
+    pub(super) fn digest(&self) -> &str {
+        &self.0.digest
+    }
+
     pub(super) fn json(&self) -> Value {
         json!({ "version": self.0.version, "digest": self.0.digest })
     }
@@ -148,12 +152,57 @@ impl Programs {
         next.map(|(host, its)| (host.host.clone(), its.runtime))
     }
 
+    /// A runtime of another program is left that does not serve, and is not over: it starts, or ends.
+    pub(super) fn has_more(&self, goal: &Goal) -> bool {
+        let each = self.hosts.iter().flat_map(|host| {
+            let runtimes = host.runtimes.iter();
+            runtimes.map(move |its| (host, its))
+        });
+        let mut old = each.filter(|(_, its)| !goal.is(its.program.as_ref()));
+        old.any(|(host, its)| {
+            let place = self.places.get(&its.runtime);
+            place.is_some_and(|place| place.state != "over" && place.host == host.host)
+        })
+    }
+
     /// The host of the switch, if that is another program.
     pub(super) fn switch_left(&self, goal: &Goal) -> Option<String> {
         let mut switches = self.hosts.iter().filter(|host| host.is_switch);
         let old = switches.find(|host| !goal.is(host.program.as_ref()));
         old.map(|host| host.host.clone())
     }
+}
+
+/// The programs as JSON.
+pub(in super::super) fn listed(hosts: &[v1::HostPrograms]) -> Value {
+    let program = |program: &Option<v1::Program>| {
+        let program = program.as_ref();
+        program.map(|its| json!({ "version": its.version, "digest": its.digest }))
+    };
+    let all = hosts.iter().map(|host| {
+        let runtimes = host
+            .runtimes
+            .iter()
+            .map(|its| json!({ "runtime": its.runtime, "program": program(&its.program) }));
+        let changes = host.changes.iter().map(|change| {
+            json!({
+                "function": change.function,
+                "from": change.from,
+                "to": change.to,
+                "goes_back": change.goes_back,
+            })
+        });
+        json!({
+            "host": host.host,
+            "process": if host.is_switch { "switch" } else { "agent" },
+            "program": program(&host.program),
+            "runtimes": runtimes.collect::<Vec<_>>(),
+            "target": program(&host.target),
+            "states": changes.collect::<Vec<_>>(),
+            "error": Some(&host.refused).filter(|why| !why.is_empty()),
+        })
+    });
+    all.collect()
 }
 
 /// The programs as a table; with what each says of a target.

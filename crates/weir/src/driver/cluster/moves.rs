@@ -98,7 +98,9 @@ impl Cluster {
 
     /// A runtime may be started at this place.
     pub(crate) fn is_free(&self, place: usize) -> bool {
-        self.free().iter().any(|id| self.place_of(*id) == place)
+        let member = self.members.get(place);
+        let free = member.and_then(|member| member.free_for(self.members.len()));
+        free.is_some() && !self.shares_thread(place)
     }
 
     /// Starts a runtime at this place, if it is free.

@@ -24,7 +24,9 @@ use super::hello::{
 };
 use super::mailbox::Mailbox;
 use super::programs::{Programs, Question};
+use super::trial::Trial;
 use crate::program::{About, Program};
+use crate::seed;
 
 /// Longest sleep of the agent.
 const NAP: Duration = Duration::from_millis(100);
@@ -101,10 +103,12 @@ pub(crate) struct Agent {
     command: ProcessCommand,
     /// Its program.
     pub(super) about: About,
-    /// See [`Programs::life`].
-    pub(super) life: u64,
-    /// The last answer about programs.
-    pub(super) answered: Option<Programs>,
+    /// See [`Programs::incarnation`].
+    pub(super) incarnation: u64,
+    /// The last answers about programs, the newest first.
+    pub(super) answered: Vec<Programs>,
+    /// A program that is tried.
+    pub(super) trial: Option<Trial>,
     /// Most runtimes at a time.
     most: usize,
     /// How long a runtime whose switch is gone waits for another one.
@@ -144,8 +148,9 @@ impl Agent {
             key,
             command,
             about,
-            life: Agent::new_life(),
-            answered: None,
+            incarnation: seed::random(),
+            answered: Vec::new(),
+            trial: None,
             most,
             outlive,
             runtimes: BTreeMap::new(),
@@ -320,7 +325,9 @@ impl Agent {
         let question = question.filter(|question| question.version == VERSION);
         let question =
             question.ok_or("the switch is of another version of weir than this agent")?;
-        let programs = self.tell_of_programs(&question);
+        let Some(programs) = self.tell_of_programs(&question) else {
+            return Ok(());
+        };
         let body = serde_json::to_vec(&programs).map_err(|error| error.to_string())?;
         self.say((switch, switch), from, 0, Control::Programs(&body));
         Ok(())

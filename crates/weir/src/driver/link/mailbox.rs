@@ -41,18 +41,18 @@ impl Mailbox {
     ///
     /// The address can't be had, or there is no thread.
     pub(super) fn open(at: SocketAddr, key: Key) -> std::io::Result<Mailbox> {
-        Mailbox::over(UdpSocket::bind(at)?, key)
+        Mailbox::over(UdpSocket::bind(at)?, key, Votes::new())
     }
 
-    /// Over a socket that listens.
+    /// Over a socket that listens, with these votes.
     ///
     /// # Errors
     ///
     /// There is no thread or descriptor.
-    pub(super) fn over(socket: UdpSocket, key: Key) -> std::io::Result<Mailbox> {
+    pub(super) fn over(socket: UdpSocket, key: Key, votes: Votes) -> std::io::Result<Mailbox> {
         let bell = Arc::new(eventfd(0, EventfdFlags::NONBLOCK | EventfdFlags::CLOEXEC)?);
         let (sender, letters) = sync_channel(WAITING);
-        let votes = Arc::new(Mutex::new(Votes::new()));
+        let votes = Arc::new(Mutex::new(votes));
         let reader = Reader {
             socket: socket.try_clone()?,
             key,

@@ -22,6 +22,7 @@ mod resumed;
 mod socket;
 mod survivors;
 mod tie;
+mod trial;
 mod votes;
 
 pub(crate) use agent::{Agent, AgentEvent};
@@ -46,6 +47,7 @@ use weir_protocol::stream::StreamSettings;
 
 /// Versions of what processes of two programs say to one another over links.
 pub(crate) const SPEAKS: &[(&str, u32)] = &[
+    ("agent", resumed::VERSION),
     ("link", hello::VERSION),
     ("control", weir_protocol::link::control::VERSION as u32),
     ("messages", weir_protocol::codec::VERSION as u32),

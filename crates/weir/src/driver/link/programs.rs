@@ -15,8 +15,10 @@ use super::socket::{NETWORK, socket_for};
 use crate::program::{About, Program};
 use crate::seed;
 
-/// Longest wait for an agent's answer: it may have to ask a program first.
-const PATIENCE: Duration = Duration::from_secs(8);
+/// Longest wait for an agent's answer: it may have to try a program first, which loads the chains.
+const PATIENCE: Duration = Duration::from_secs(30);
+/// The same where it has only to say what runs.
+const PATIENCE_ALONE: Duration = Duration::from_secs(3);
 /// Interval at which it is asked.
 const AGAIN: Duration = Duration::from_millis(100);
 /// Octets of the longest answer.
@@ -41,9 +43,17 @@ pub(super) struct Question {
     pub(super) number: u64,
     /// A program that the answer is to tell of.
     pub(super) target: Option<Target>,
-    /// The agent is to become it, if it is the one that named itself so ([`Programs::life`]): what
-    /// somebody recorded and sends again is refused.
-    pub(super) take: Option<u64>,
+    /// The agent is to become it.
+    pub(super) take: Option<Take>,
+}
+
+/// What the agent and the program are to be, or nothing is taken.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(super) struct Take {
+    /// See [`Programs::incarnation`]: what somebody recorded and sends again is refused.
+    pub(super) incarnation: u64,
+    /// The program's: a file that was changed since it was looked at is refused.
+    pub(super) digest: String,
 }
 
 /// The programs of an agent's host.
@@ -54,9 +64,9 @@ pub(crate) struct Programs {
     /// The question's number.
     pub(super) number: u64,
     /// A number that the agent has had since it became the program that it is.
-    pub(crate) life: u64,
+    pub(crate) incarnation: u64,
     /// The agent's own.
-    pub(crate) own: Program,
+    pub(crate) own: About,
     /// Of its runtimes: those of other switches, too.
     pub(crate) runtimes: Vec<RuntimeProgram>,
     /// What it found of the program that it was asked about; why it can't be taken.
@@ -89,22 +99,35 @@ impl AtHost {
         self.ask(target.cloned(), None)
     }
 
-    /// Has the agent become `target`, if it is still the one of this life: what it says then.
+    /// Has the agent become `target`, which is to have this digest, if it is still that incarnation.
     ///
     /// # Errors
     ///
-    /// It does not answer, or is the one that it was: why, for people.
-    pub(crate) fn take(&self, target: &Target, life: u64) -> Result<Programs, String> {
-        let now = self.ask(Some(target.clone()), Some(life))?;
-        match &now.target {
-            _ if now.life != life => Ok(now),
-            Some(Err(why)) => Err(why.clone()),
-            _ => Err("it is the program that it was".to_owned()),
+    /// It does not answer, or is another program: why, for people.
+    pub(crate) fn take(
+        &self,
+        target: &Target,
+        incarnation: u64,
+        digest: &str,
+    ) -> Result<(), String> {
+        let take = Take {
+            incarnation,
+            digest: digest.to_owned(),
+        };
+        let now = self.ask(Some(target.clone()), Some(take))?;
+        match now.target {
+            _ if now.own.program.digest == digest => Ok(()),
+            Some(Err(why)) => Err(why),
+            _ => Err(format!("it is {} after all", now.own.program)),
         }
     }
 
-    fn ask(&self, target: Option<Target>, take: Option<u64>) -> Result<Programs, String> {
+    fn ask(&self, target: Option<Target>, take: Option<Take>) -> Result<Programs, String> {
         let number = seed::random();
+        let patience = match &target {
+            Some(_) => PATIENCE,
+            None => PATIENCE_ALONE,
+        };
         let question = Question {
             version: VERSION,
             number,
@@ -121,7 +144,7 @@ impl AtHost {
             destination: own,
             number: 0,
         };
-        let until = Instant::now() + PATIENCE;
+        let until = Instant::now() + patience;
         let mut room = vec![0; ROOM];
         while Instant::now() < until {
             head.number += 1;

@@ -13,29 +13,37 @@ use weir_protocol::stream::ProcessStart;
 
 use super::super::process::{ProcessCommand, Running};
 use super::agent::{Agent, LONGEST, Runtime};
-use super::hello::generation_of;
 use super::mailbox::Mailbox;
-use super::programs::{Programs, Question, RuntimeProgram, Target};
-use crate::program::{self, About, Legacy, Program};
-use crate::seed;
+use super::programs::{Programs, Question, RuntimeProgram, Take, Target};
+use super::trial::Trial;
+use super::votes::{KeptVotes, Votes};
+use crate::program::{self, About, HandOff, Program};
 
 /// Kinds of the messages: the agent, with its socket and the program that it was; each of its
 /// runtimes, with the channel to it; the end.
 const AGENT: u8 = 0;
 const RUNTIME: u8 = 1;
 const END: u8 = 2;
+/// Version of what one program leaves to the next. One that changes it reads the former one, too, or
+/// has another version of `agent` in [`super::SPEAKS`].
+pub(super) const VERSION: u32 = 1;
+/// Answers that are given again where a question comes again.
+const ANSWERS: usize = 8;
 /// Runtimes that are over that are remembered: those a late hello may still ask for.
 const MOST_OVER: usize = 256;
 
 /// The agent.
 #[derive(Debug, Serialize, Deserialize)]
 struct KeptAgent {
+    /// See [`VERSION`].
+    version: u32,
     key: [u8; 16],
     number: u64,
     /// Process starts of switch and runtime, and how it ended.
     over: Vec<(u64, u64, String)>,
     /// The question that it became another program by.
     answered: u64,
+    votes: KeptVotes,
 }
 
 /// A runtime.
@@ -57,28 +65,35 @@ struct KeptRuntime {
 
 impl Agent {
     /// Answers a question about programs, and becomes another one where it is told to: a failure of
-    /// that is part of the answer.
-    pub(super) fn tell_of_programs(&mut self, question: &Question) -> Programs {
-        if let Some(answer) = self.answered.clone()
-            && answer.number == question.number
-        {
-            return answer;
+    /// that is part of the answer. `None` where there is none yet: it is asked again.
+    pub(super) fn tell_of_programs(&mut self, question: &Question) -> Option<Programs> {
+        let mut answered = self.answered.iter();
+        if let Some(answer) = answered.find(|answer| answer.number == question.number) {
+            return Some(answer.clone());
         }
-        let found = question.target.as_ref().map(|target| self.find(target));
-        let (life, mut target) = (self.life, None);
-        if let Some(found) = found {
-            target = Some(match (found, question.take) {
-                (Ok((_, about)), None) => Ok(about),
-                (Ok((file, _)), Some(wanted)) if wanted == life => {
-                    Err(self.become_program(&file, question.number))
-                }
-                (Ok(_), Some(_)) => Err("it has become another program meanwhile".to_owned()),
-                (Err(why), _) => Err(why),
-            });
-        }
+        let target = match &question.target {
+            None => None,
+            Some(_) if question.take.as_ref().is_some_and(|its| !self.is(its)) => {
+                Some(Err("it has become another program meanwhile".to_owned()))
+            }
+            Some(target) => {
+                let found = self.tried(question.number, target)?;
+                Some(match (found, &question.take) {
+                    (Ok((file, about)), Some(take)) => {
+                        Err(self.become_program(&file, &about, take, question.number)?)
+                    }
+                    (found, _) => found.map(|(_, about)| about),
+                })
+            }
+        };
         let answer = self.programs(question.number, target);
-        self.answered = Some(answer.clone());
-        answer
+        self.answered.truncate(ANSWERS - 1);
+        self.answered.insert(0, answer.clone());
+        Some(answer)
+    }
+
+    fn is(&self, take: &Take) -> bool {
+        take.incarnation == self.incarnation
     }
 
     fn programs(&self, number: u64, target: Option<Result<About, String>>) -> Programs {
@@ -86,8 +101,8 @@ impl Agent {
         Programs {
             version: super::hello::VERSION,
             number,
-            life: self.life,
-            own: Program::own().clone(),
+            incarnation: self.incarnation,
+            own: self.about.clone(),
             runtimes: runtimes
                 .map(|runtime| RuntimeProgram {
                     id: runtime.id,
@@ -99,49 +114,64 @@ impl Agent {
         }
     }
 
-    /// A program, once it was seen to work beside this one.
-    fn find(&self, target: &Target) -> Result<(File, About), String> {
-        let file = match target {
-            Target::Path(path) => program::open(path)?,
-            Target::Former => {
-                let former = program::former().map(File::try_clone);
-                let former = former.ok_or("it was no other program before")?;
-                former.map_err(|error| error.to_string())?
+    /// A program, once it was seen to work in the place of this one. `None` while it is tried, or
+    /// another one is.
+    fn tried(&mut self, number: u64, target: &Target) -> Option<Result<(File, About), String>> {
+        if let Some(trial) = &self.trial {
+            let (of, found) = trial.found()?;
+            self.trial = None;
+            if of == number {
+                return Some(found);
             }
-        };
-        let about = program::ask(&file).map_err(|why| match target {
-            Target::Path(path) => format!("{}: {why}", path.display()),
-            Target::Former => format!("the program before: {why}"),
-        })?;
-        match self.about.quarrels_with(&about) {
-            Some(why) => Err(why),
-            None => Ok((file, about)),
+            // Whoever asked for the other one has gone.
+        }
+        match Trial::start(number, self.about.clone(), target.clone()) {
+            Ok(trial) => {
+                self.trial = Some(trial);
+                None
+            }
+            Err(why) => Some(Err(why)),
         }
     }
 
-    /// Becomes a program. Comes back where that fails: why.
-    fn become_program(&mut self, program: &File, answered: u64) -> String {
+    /// Becomes a program. Comes back where that fails: why. `None` where it can't now: it is asked again.
+    fn become_program(
+        &mut self,
+        program: &File,
+        about: &About,
+        take: &Take,
+        answered: u64,
+    ) -> Option<String> {
+        if about.program.digest != take.digest {
+            return Some(format!("the file is {} by now", about.program));
+        }
         let mut runtimes = self.runtimes.values();
         if !runtimes.all(|its| its.channel.is_between_messages()) {
-            return "a runtime is being heard: ask again".to_owned();
+            return None;
         }
-        let failed = |why: String| format!("it can't become the program: {why}");
+        let failed = |why: String| Some(format!("it can't become the program: {why}"));
         let own = match program::open_own() {
             Ok(own) => own,
             Err(error) => return failed(error.to_string()),
         };
-        match self.legacies(&own, answered) {
+        match self.hand_off(&own, answered) {
             Ok(all) => failed(program::become_program(program, &all).to_string()),
             Err(error) => failed(error.to_string()),
         }
     }
 
     /// What the next program is told. `own` is the file of this one.
-    fn legacies<'a>(&'a self, own: &'a File, answered: u64) -> serde_json::Result<Vec<Legacy<'a>>> {
+    fn hand_off<'a>(
+        &'a self,
+        own: &'a File,
+        answered: u64,
+    ) -> serde_json::Result<Vec<HandOff<'a>>> {
         let newest = self.over.len().saturating_sub(MOST_OVER);
         let over = self.over.iter().skip(newest);
         let agent = KeptAgent {
+            version: VERSION,
             key: self.key.0,
+            votes: self.mailbox.votes().keep(),
             number: self.number,
             over: over
                 .map(|((switch, runtime), why)| (switch.0, runtime.0, why.clone()))
@@ -181,22 +211,25 @@ impl Agent {
         (most, outlive): (usize, Duration),
     ) -> Result<Option<Agent>, String> {
         let failed = |error: std::io::Error| format!("what the program before has left: {error}");
-        let Some(mut channel) = program::legacies().map_err(failed)? else {
+        let Some(mut channel) = program::handed_off().map_err(failed)? else {
             return Ok(None);
         };
         let senseless = || "what the program before has left makes no sense".to_owned();
+        let of_version = |kept: &KeptAgent| kept.version == VERSION;
         let (mut resumed, mut answered) = (None, 0);
         loop {
             let message = channel.receive(true).map_err(failed)?;
             let message = message.ok_or_else(senseless)?;
             match (message.kind, &mut resumed) {
                 (AGENT, None) => {
-                    let kept: KeptAgent =
-                        serde_json::from_slice(&message.bytes).map_err(|_| senseless())?;
+                    let kept = serde_json::from_slice::<KeptAgent>(&message.bytes).ok();
+                    let kept = kept.filter(of_version).ok_or_else(senseless)?;
                     let socket = channel.take_fd().ok_or_else(senseless)?;
                     program::keep_former(File::from(channel.take_fd().ok_or_else(senseless)?));
                     let key = Key(kept.key);
-                    let mailbox = Mailbox::over(UdpSocket::from(socket), key).map_err(failed)?;
+                    let mailbox =
+                        Mailbox::over(UdpSocket::from(socket), key, Votes::resume(kept.votes));
+                    let mailbox = mailbox.map_err(failed)?;
                     let program = (command.clone(), about.clone());
                     let mut agent = Agent::over((mailbox, key), program, (most, outlive));
                     let over = kept.over.into_iter();
@@ -217,7 +250,7 @@ impl Agent {
                 }
                 (END, Some(agent)) => {
                     let itself = Some(Ok(about.clone()));
-                    agent.answered = Some(agent.programs(answered, itself));
+                    agent.answered = vec![agent.programs(answered, itself)];
                     return Ok(resumed);
                 }
                 _ => return Err(senseless()),
@@ -225,12 +258,10 @@ impl Agent {
         }
     }
 
-    /// Takes a runtime of the program before; `None` where no process has its number.
+    /// Takes a runtime of the program before; `None` where its process's number is none.
     fn adopt(&mut self, kept: KeptRuntime, channel: Channel) -> Option<()> {
         let process = Running::with(kept.process)?;
         let (switch, start) = kept.pair;
-        let generation = generation_of(switch);
-        self.mailbox.votes().know(&kept.run, generation);
         let waits = kept.waits.map(|long| {
             let now = Instant::now();
             now.checked_sub(long).unwrap_or(now)
@@ -250,10 +281,5 @@ impl Agent {
         let pair = (ProcessStart(switch), ProcessStart(start));
         self.runtimes.insert(pair, runtime);
         Some(())
-    }
-
-    /// A number for the life of an agent as one program.
-    pub(super) fn new_life() -> u64 {
-        seed::random()
     }
 }

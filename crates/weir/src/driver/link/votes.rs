@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
-use weir_control::lease::{Ask, Tenant, Told, Voter, Want};
+use weir_control::lease::{Ask, Tenant, Told, Voter, VoterState, Want};
 use weir_packet::Time;
 
 use super::super::clock::Clock;
@@ -130,9 +130,76 @@ struct Vote {
     kind: String,
 }
 
+/// The votes of an agent that becomes another program, which goes on with them: nothing that it has
+/// promised may be forgotten, or its switch would lose the place.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub(super) struct KeptVotes {
+    now: u64,
+    born: u64,
+    of_runs: Vec<KeptVote>,
+}
+
+#[derive(Clone, Debug, Serialize, Deserialize)]
+struct KeptVote {
+    run: String,
+    kind: String,
+    born: u64,
+    last: Option<KeptLease>,
+    before: Option<KeptLease>,
+    promised_before: u16,
+    promised: u16,
+    known: u16,
+}
+
+/// Generation and start of a tenant, and when its lease ends.
+#[derive(Clone, Copy, Debug, Serialize, Deserialize)]
+struct KeptLease(u16, u32, u64);
+
+impl KeptLease {
+    fn of((tenant, until): (Tenant, Time)) -> KeptLease {
+        KeptLease(tenant.generation, tenant.start, until.0)
+    }
+
+    fn lease(self) -> (Tenant, Time) {
+        let KeptLease(generation, start, until) = self;
+        (Tenant { generation, start }, Time(until))
+    }
+}
+
+impl KeptVote {
+    fn of(run: &str, vote: &Vote) -> KeptVote {
+        let state = vote.voter.state();
+        KeptVote {
+            run: run.to_owned(),
+            kind: vote.kind.clone(),
+            born: state.born.0,
+            last: state.last.map(KeptLease::of),
+            before: state.before.0.map(KeptLease::of),
+            promised_before: state.before.1,
+            promised: state.promised,
+            known: state.known,
+        }
+    }
+
+    fn vote(self) -> (String, Vote) {
+        let voter = Voter::resume(VoterState {
+            born: Time(self.born),
+            last: self.last.map(KeptLease::lease),
+            before: (self.before.map(KeptLease::lease), self.promised_before),
+            promised: self.promised,
+            known: self.known,
+        });
+        let kind = self.kind;
+        (self.run, Vote { voter, kind })
+    }
+}
+
 /// The votes of an agent.
 pub(super) struct Votes {
     clock: Clock,
+    /// The time when the clock started: that of the program before goes on, but for the time of the
+    /// change, by which leases end later.
+    begun: u64,
     born: Time,
     of_runs: BTreeMap<String, Vote>,
 }
@@ -142,9 +209,34 @@ impl Votes {
         let clock = Clock::start();
         Votes {
             clock,
+            begun: 0,
             born: clock.now(),
             of_runs: BTreeMap::new(),
         }
+    }
+
+    /// What the next program goes on with.
+    pub(super) fn keep(&self) -> KeptVotes {
+        let votes = self.of_runs.iter();
+        KeptVotes {
+            now: self.now().0,
+            born: self.born.0,
+            of_runs: votes.map(|(run, vote)| KeptVote::of(run, vote)).collect(),
+        }
+    }
+
+    /// The votes of the program before.
+    pub(super) fn resume(kept: KeptVotes) -> Votes {
+        Votes {
+            clock: Clock::start(),
+            begun: kept.now,
+            born: Time(kept.born),
+            of_runs: kept.of_runs.into_iter().map(KeptVote::vote).collect(),
+        }
+    }
+
+    fn now(&self) -> Time {
+        self.clock.now().plus(self.begun)
     }
 
     /// A switch of this generation of a run has a runtime here.
@@ -156,7 +248,7 @@ impl Votes {
 
     /// The vote for a run; `None` where there are too many.
     fn vote(&mut self, run: &str) -> Option<&mut Vote> {
-        let now = self.clock.now();
+        let now = self.now();
         if !self.of_runs.contains_key(run) && !self.make_room(now) {
             return None;
         }
@@ -174,7 +266,7 @@ impl Votes {
         if said.version != VERSION {
             return None;
         }
-        let now = self.clock.now();
+        let now = self.now();
         let vote = self.vote(&said.run)?;
         let told = vote.voter.hear(now, &said.ask());
         if told.granted {
@@ -196,7 +288,7 @@ impl Votes {
 
     /// The generation of another switch of the run that has the place.
     pub(super) fn other(&self, run: &str, generation: u16, start: u32) -> Option<u16> {
-        let tenant = self.of_runs.get(run)?.voter.tenant(self.clock.now())?;
+        let tenant = self.of_runs.get(run)?.voter.tenant(self.now())?;
         (tenant != Tenant { generation, start }).then_some(tenant.generation)
     }
 

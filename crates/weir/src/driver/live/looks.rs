@@ -10,6 +10,7 @@ use weir_ctl::command::CommandHandler;
 use weir_io::live::{EndSignals, LiveClock};
 
 use crate::exit::Failure;
+use crate::program;
 use crate::service::Service;
 
 use super::super::events::EventFile;
@@ -182,6 +183,11 @@ impl Looks {
         if let Some(starter) = self.starter.as_mut().filter(|_| well) {
             // One that is gone does not need to know.
             let _ = starter.write_all(ENDED);
+        }
+        let told = self.signals.as_ref().is_some_and(EndSignals::came);
+        if self.hands_over && (told || self.signalled.is_some()) {
+            // Who ends the run meanwhile wants no other program.
+            *program::next() = None;
         }
         // Where another program takes its place, the service goes on.
         if let Some(service) = self.service.as_mut().filter(|_| !self.hands_over) {

@@ -62,8 +62,14 @@ pub(crate) fn digest<'a>(plans: impl IntoIterator<Item = &'a Plan>) -> u64 {
 /// The same for chains with the texts that their functions read.
 pub(crate) fn digest_of_chains(chains: &[ChainPlan]) -> u64 {
     let plans = digest(chains.iter().map(|chain| &chain.plan));
-    let texts = chains.iter().flat_map(|chain| &chain.texts);
-    let texts = texts.map(|text| format!("{text:?}"));
+    let each = chains.iter().enumerate().flat_map(|(number, chain)| {
+        let texts = chain.texts.iter();
+        texts.map(move |text| (number, text))
+    });
+    let texts = each.map(|(number, text)| {
+        let (function, name, digest) = (&text.function, &text.name, text.digest);
+        format!("{number}\t{function}\t{name}\t{digest:016x}\n")
+    });
     digest_of(std::iter::once(plans.to_string()).chain(texts))
 }
 

@@ -40,7 +40,12 @@ impl<C> Ran<C> {
         } = self;
         let ended = match ended {
             // The runtimes go on with another switch, and have the counts.
-            Err(handed_over) if handed_over.exit == Exit::Done => return Err(handed_over),
+            Err(handed_over) if handed_over.exit == Exit::Done => {
+                if let Some(mut events) = events {
+                    events.settle();
+                }
+                return Err(handed_over);
+            }
             ended => ended,
         };
         sum_up(executor, &mut of_run);

@@ -17,6 +17,8 @@ pub(super) struct ProgramsOfRun(Arc<Mutex<Two>>);
 struct Two {
     current: File,
     former: Option<File>,
+    /// A switch that is the current one has not begun yet.
+    is_new: bool,
 }
 
 /// A program to start.
@@ -36,6 +38,7 @@ impl ProgramsOfRun {
         let two = Two {
             current: program::open_own()?,
             former: None,
+            is_new: false,
         };
         Ok(ProgramsOfRun(Arc::new(Mutex::new(two))))
     }
@@ -51,6 +54,24 @@ impl ProgramsOfRun {
     pub(super) fn change(&self, next: File) {
         let mut two = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let former = std::mem::replace(&mut two.current, next);
-        two.former = Some(former);
+        (two.former, two.is_new) = (Some(former), true);
+    }
+
+    /// A switch runs.
+    pub(super) fn has_begun(&self) {
+        let mut two = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        two.is_new = false;
+    }
+
+    /// Where no switch that is the current one has begun, the one before runs again: true then.
+    pub(super) fn go_back(&self) -> bool {
+        let mut two = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let former = two.former.take().filter(|_| two.is_new);
+        let goes_back = former.is_some();
+        if let Some(former) = former {
+            two.current = former;
+        }
+        two.is_new = false;
+        goes_back
     }
 }

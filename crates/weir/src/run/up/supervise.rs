@@ -160,7 +160,8 @@ impl Watch<'_> {
                 return Ok(Some(outcome));
             }
         }
-        match self.seats.iter().any(Seat::runs) {
+        let runs = |seat: &Seat| seat.runs() && !seat.hands_over;
+        match self.seats.iter().any(runs) {
             true => {
                 self.without = Instant::now();
                 self.renew_those_that_stand_by();
@@ -291,6 +292,7 @@ impl Watch<'_> {
             self.take_program(at, program.into());
         }
         if begins {
+            self.plan.programs.has_begun();
             self.has_run = true;
             self.note_begin(at, process);
         }
@@ -322,7 +324,7 @@ impl Watch<'_> {
         let switch = seat.switch.take()?;
         seat.noted = Some(switch.noted);
         if std::mem::take(&mut seat.hands_over) && self.told_to_end.is_none() {
-            self.note_hand_over(at, &status);
+            self.note_hand_over(at, &switch, &status);
             return None;
         }
         let exit = exit_of(status);
@@ -339,6 +341,11 @@ impl Watch<'_> {
         if self.told_to_end.is_some() {
             let alone = switch.is_ready || self.plan.switches.len() == 1;
             return alone.then(|| Err(Failure::outside(cause)));
+        }
+        if !switch.is_ready && self.plan.programs.go_back() {
+            say(format_args!(
+                "warning: {cause} at its start: from here on the program before is started"
+            ));
         }
         if let Some(why) = &self.plan.no_other {
             return Some(Err(Failure::outside(format!("{cause}, and {why}"))));
@@ -381,23 +388,29 @@ impl Watch<'_> {
     }
 
     /// A switch has ended so that another program takes its place, at once.
-    fn note_hand_over(&mut self, at: usize, status: &ExitStatus) {
+    fn note_hand_over(&mut self, at: usize, switch: &Switch, status: &ExitStatus) {
         let alone = self.plan.switches.len() == 1;
         let Some(seat) = self.seats.get_mut(at) else {
             return;
         };
         seat.start_at = Instant::now();
-        let next = match alone {
-            true => "its successor starts",
-            false => "one that stands by takes over, and its successor stands by",
+        let next = match (alone, switch.is_ready) {
+            (true, _) => "has handed over: its successor starts",
+            (_, true) => {
+                "has handed over: one that stands by takes over, and its successor stands by"
+            }
+            (_, false) => "stood by, and its successor stands by",
         };
         let how = process_cause(status);
         say(format_args!(
-            "host {}: the switch has handed over ({how}): {next}",
+            "host {}: the switch {next} ({how})",
             seat.host
         ));
-        seat.upgraded = Some("the switch has handed over to the next program".to_owned());
-        self.tell_of_end(at);
+        let how = "the switch has handed over to the next program".to_owned();
+        seat.upgraded = Some(how.clone());
+        if switch.is_ready {
+            self.tell_of_end(at, how);
+        }
     }
 
     /// Those that stand by with the program before are ended, and start with the next one.
@@ -424,17 +437,18 @@ impl Watch<'_> {
         if let Some(place) = here {
             self.plan.hosts.change(place, |host| host.deaths += 1);
         }
-        self.tell_of_end(at);
+        let why = self.seats.get(at).and_then(|seat| seat.died.clone());
+        self.tell_of_end(at, why.unwrap_or_default());
     }
 
     /// All switches hear that the one of a seat has ended.
-    fn tell_of_end(&mut self, at: usize) {
+    fn tell_of_end(&mut self, at: usize, why: String) {
         let Some(seat) = self.seats.get(at) else {
             return;
         };
         let told = DiedTold {
             host: seat.host.clone(),
-            why: seat.died.clone().unwrap_or_default(),
+            why,
             start: seat.start.unwrap_or(0),
         };
         self.show(at, 0, false);
