@@ -264,7 +264,7 @@ mod tests {
                 Fault::LoseHost => 6,
                 Fault::LoseSwitch => 7,
                 Fault::StopSwitch(_) => 8,
-                Fault::KillSwitch => unreachable!("it is not drawn"),
+                Fault::KillSwitch | Fault::Upgrade => unreachable!("it is not drawn"),
             });
         }
         assert_eq!(kinds.len(), 9);

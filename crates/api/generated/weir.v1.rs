@@ -1076,6 +1076,9 @@ pub struct HostPrograms {
     /// Why it can't become the target, or does not answer; for people.
     #[prost(string, tag = "7")]
     pub refused: ::prost::alloc::string::String,
+    /// Of the switch: digest of what processes were to become last, since it runs; empty where none was.
+    #[prost(string, tag = "8")]
+    pub goal: ::prost::alloc::string::String,
 }
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
 pub struct RuntimeProgram {

@@ -56,6 +56,8 @@ pub struct HostPrograms {
     pub runtimes: Vec<(u32, ProgramId)>,
     /// The target that was asked for; an error says why it can't be taken.
     pub target: Option<Result<Found, String>>,
+    /// Of the switch: digest of what processes were to become last, since it runs.
+    pub goal: Option<String>,
 }
 
 /// The programs of a run. Each call may take seconds.

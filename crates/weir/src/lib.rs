@@ -77,6 +77,7 @@ pub fn main_with_args(
     args: impl IntoIterator<Item = std::ffi::OsString>,
     more: &[Kind],
 ) -> ExitCode {
+    program::name_process();
     let args = Args::parse_from(args);
     let kinds = kinds(more);
     let outcome = match args.command {

@@ -6,7 +6,7 @@ use std::fs::File;
 use std::hash::{DefaultHasher, Hasher as _};
 use std::io::{self, Read as _};
 use std::os::fd::{AsFd as _, AsRawFd as _, BorrowedFd};
-use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _};
+use std::os::unix::fs::{MetadataExt as _, OpenOptionsExt as _, PermissionsExt as _};
 use std::os::unix::net::UnixStream;
 use std::os::unix::process::CommandExt as _;
 use std::path::{Path, PathBuf};
@@ -14,6 +14,8 @@ use std::process::{Command, Stdio};
 use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::{Duration, Instant};
 
+use rustix::fs::OFlags;
+use rustix::process::{Pid, Signal, kill_process_group};
 use serde::{Deserialize, Serialize};
 use weir_io::shared::Channel;
 use weir_nf::host::{Kind, Versions};
@@ -220,7 +222,11 @@ pub(crate) fn open(path: &Path) -> Result<File, String> {
         return Err(format!("{shown}: give an absolute path"));
     }
     let failed = |error: io::Error| format!("{shown}: {error}");
-    let file = File::open(path).map_err(failed)?;
+    // One of another kind than a file is refused below, and must not be waited for.
+    let flags = OFlags::NONBLOCK.bits() as i32;
+    let mut options = File::options();
+    let file = options.read(true).custom_flags(flags).open(path);
+    let file = file.map_err(failed)?;
     let about = file.metadata().map_err(failed)?;
     let mode = about.permissions().mode();
     if !about.is_file() || mode & 0o111 == 0 {
@@ -317,11 +323,21 @@ fn heard(command: &mut Command, patience: Duration) -> Result<(bool, Vec<u8>), S
     match (said, status) {
         (Some(Ok(said)), Some(status)) => Ok((status.success(), said)),
         _ => {
-            // It may have ended by now.
-            let _ = child.kill();
+            // With all that it has started; it may have ended by now.
+            let _ = kill_process_group(Pid::from_child(&child), Signal::KILL);
             let _ = child.wait();
             Err(format!("it says nothing within {} s", patience.as_secs()))
         }
+    }
+}
+
+/// Gives this process a name where it has a number for one: that of the descriptor that it was started
+/// from.
+pub(crate) fn name_process() {
+    let name = std::fs::read_to_string("/proc/self/comm").unwrap_or_default();
+    if name.trim().parse::<u32>().is_ok() {
+        // It is for people who look at lists of processes.
+        let _ = rustix::thread::set_name(c"weir");
     }
 }
 
@@ -470,7 +486,22 @@ mod tests {
         assert!(refused("/nowhere/weir").contains("No such file"));
         assert!(refused("/tmp").contains("no program"));
         assert!(refused("/proc/self/status").contains("no program"));
+        let folder = std::env::temp_dir().join(format!("weir-fifo-{}", std::process::id()));
+        let made = Command::new("mkfifo")
+            .args(["-m", "755"])
+            .arg(&folder)
+            .status();
+        assert!(made.unwrap().success());
+        assert!(refused(&folder.display().to_string()).contains("no program"));
+        std::fs::remove_file(&folder).unwrap();
         let other = open(Path::new("/bin/true")).unwrap();
         assert!(ask(&other).unwrap_err().contains("no weir"));
+        // What it has started holds its output.
+        let mut shell = Command::new("/bin/sh");
+        shell.args(["-c", "sleep 60 & echo '{}'"]);
+        let begun = Instant::now();
+        let why = heard(&mut shell, Duration::from_millis(300)).unwrap_err();
+        assert!(why.contains("nothing within"), "{why}");
+        assert!(begun.elapsed() < Duration::from_secs(20));
     }
 }

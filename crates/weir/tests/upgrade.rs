@@ -231,6 +231,32 @@ fn what_was_begun_is_taken_back() {
     assert!(refused(&["--rollback"], &socket).contains("no other program before"));
 }
 
+/// A way back that was broken off is gone on, and not taken back.
+#[test]
+fn a_rollback_that_was_broken_off_goes_on() {
+    let folder = Folder::new();
+    let next = program::next(&folder);
+    let instance = Instance::up(&chain("accept tcp", ""));
+    let socket = instance.socket();
+    let own = program::digest(env!("CARGO_BIN_EXE_weir"));
+    upgraded(&["--to", &next], &socket);
+    let mut leading = weir(["upgrade", "--rollback", "-i", &socket, "--quiet"])
+        .stdout(Stdio::null())
+        .stderr(Stdio::null())
+        .spawn()
+        .unwrap();
+    wait_for("an agent that is what it was", || {
+        program::running(&socket)?.contains(&own).then_some(())
+    });
+    leading.kill().unwrap();
+    leading.wait().unwrap();
+    let answer = upgraded(&["--rollback"], &socket);
+    assert_eq!(answer["program"]["digest"], *own, "{answer:#}");
+    assert!(kinds(&answer).contains(&"switch"), "{answer:#}");
+    let running = program::running(&socket).unwrap();
+    assert!(running.iter().all(|of| *of == own), "{running:?}");
+}
+
 #[test]
 fn what_is_no_program_changes_nothing() {
     let instance = Instance::up(&chain("accept tcp", ""));

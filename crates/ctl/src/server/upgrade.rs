@@ -95,6 +95,7 @@ fn host(programs: HostPrograms) -> v1::HostPrograms {
     let mut host = v1::HostPrograms {
         host: programs.host,
         is_switch: programs.is_switch,
+        goal: programs.goal.unwrap_or_default(),
         ..v1::HostPrograms::default()
     };
     match programs.program {

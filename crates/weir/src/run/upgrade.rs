@@ -120,6 +120,8 @@ pub(super) struct RunUpgrades {
     run: String,
     /// Why no other process can go on with the switch.
     obstacle: Option<String>,
+    /// Digest of what processes were to become last.
+    goal: Option<String>,
 }
 
 /// The programs of this run.
@@ -152,6 +154,7 @@ pub(super) fn upgrades(
         key: key(args)?,
         run: name_of(args),
         obstacle: obstacle(args, ports),
+        goal: None,
     })))
 }
 
@@ -253,6 +256,7 @@ impl RunUpgrades {
             program: Err(String::new()),
             runtimes: Vec::new(),
             target: None,
+            goal: None,
         };
         match looked {
             Err(why) => programs.program = Err(format!("agent {agent}: {why}")),
@@ -278,6 +282,7 @@ impl Upgrades for RunUpgrades {
             program: Ok(id(Program::own())),
             runtimes: Vec::new(),
             target: target.map(|target| self.find(target).map(|(_, found)| found)),
+            goal: self.goal.clone(),
         };
         let target = target.map(target_of);
         let agents = self.agents().into_iter();
@@ -291,6 +296,7 @@ impl Upgrades for RunUpgrades {
         target: &ProgramTarget,
         digest: &str,
     ) -> Result<(), String> {
+        self.goal = Some(digest.to_owned());
         let mut agents = self.agents().into_iter();
         let agent = agents.find(|(name, _)| name == host);
         let (_, agent) = agent.ok_or_else(|| format!("no host {host} has an agent"))?;

@@ -4,9 +4,11 @@
 //! The command leads, and the instance keeps nothing of it: what is to be done follows from the programs
 //! that run. So it may be broken off, and goes on where it was when it is given again.
 
+mod patient;
 mod programs;
 mod watch;
 
+use std::collections::BTreeSet;
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
@@ -23,10 +25,13 @@ use crate::output::{self, counted};
 use super::resize::{Places, is_up, places};
 use super::table::text;
 use super::{Client, failure};
+use patient::patiently;
 use programs::{Goal, Programs};
 pub(super) use programs::{listed, table};
 use watch::Drops;
 
+/// What is said of a switch that may have handed over before its answer was out.
+const GONE: [Code; 3] = [Code::Unavailable, Code::Unknown, Code::DeadlineExceeded];
 /// Interval between questions to the instance.
 const LOOK: Duration = Duration::from_millis(50);
 
@@ -117,8 +122,8 @@ impl<'a> Job<'a> {
         if self.args.dry_run {
             self.tell(&text(&table(&seen.hosts, true)))?;
         }
-        self.goal.check(&seen, self.args.no_way_back)?;
-        self.check_room(&seen)?;
+        self.check(&seen)?;
+        seen.check_room(&self.goal)?;
         self.hosts = listed(&seen.hosts);
         if self.args.dry_run {
             return Ok(());
@@ -130,7 +135,7 @@ impl<'a> Job<'a> {
             ));
         }
         self.tell(&format!("all processes are to be {}", self.goal.shown()))?;
-        self.drops = Drops::begin(&mut self.client).await?;
+        self.drops = Drops::begin(&mut self.client, self.args.timeout).await?;
         // Each step makes one process more the one that is wanted, unless one dies meanwhile.
         let most = 2 * seen.processes();
         while self.steps.len() < most {
@@ -149,7 +154,8 @@ impl<'a> Job<'a> {
             }
         }
         Err(Failure::outside(
-            "processes have become what they were again: what starts them has the program before",
+            "processes have become what they were again: another upgrade is under way, or what starts \
+             them has the program before",
         ))
     }
 
@@ -158,25 +164,30 @@ impl<'a> Job<'a> {
         let request = v1::ListProgramsRequest {
             target: target.then(|| self.target.clone()),
         };
-        let listed = self.client.list_programs(request).await;
-        let listed = listed.map_err(|status| failure(&status))?.into_inner();
-        let places = places(&mut self.client).await?;
+        let list = async |client: &mut Client| client.list_programs(request.clone()).await;
+        let listed = patiently(&mut self.client, self.args.timeout, list).await?;
+        let places = self.places().await?;
         Ok(Programs {
             hosts: listed.hosts,
             places,
         })
     }
 
-    /// Refuses where flows would have no runtime to go to.
-    fn check_room(&self, seen: &Programs) -> Result<(), Failure> {
-        let ready = seen.places.values().filter(|place| is_up(place)).count();
-        match ready {
-            0 | 1 => Err(Failure::outside(format!(
-                "{ready} runtime is ready, and its flows have none to go to meanwhile: start another \
-                 one before (`weir scale 2`)"
-            ))),
-            _ => Ok(()),
-        }
+    fn check(&self, seen: &Programs) -> Result<(), Failure> {
+        let (back, no_way_back) = (self.target.former, self.args.no_way_back);
+        self.goal.check(seen, back, no_way_back)
+    }
+
+    /// What the instance counts. One that is too busy to answer is asked again.
+    async fn stats(&mut self) -> Result<v1::GetStatsResponse, Failure> {
+        let timeout = self.args.timeout;
+        let get = async |client: &mut Client| client.get_stats(v1::GetStatsRequest {}).await;
+        patiently(&mut self.client, timeout, get).await
+    }
+
+    async fn places(&mut self) -> Result<Places, Failure> {
+        let places = self.stats().await?.runtimes.into_iter();
+        Ok(places.map(|place| (place.id, place)).collect())
     }
 
     async fn upgrade_agent(&mut self, host: &str) -> Result<(), Failure> {
@@ -185,7 +196,9 @@ impl<'a> Job<'a> {
         self.bar.tick();
         self.upgrade_process(host, false).await?;
         self.settle().await?;
-        self.drops.check(&mut self.client).await?;
+        self.drops
+            .check(&mut self.client, self.args.timeout)
+            .await?;
         self.note(Step {
             what: "agent",
             host: host.to_owned(),
@@ -204,7 +217,7 @@ impl<'a> Job<'a> {
         let upgraded = self.client.upgrade_process(request).await;
         upgraded.map(drop).or_else(|status| {
             // A switch that has handed over may be gone before its answer is out.
-            if is_switch && matches!(status.code(), Code::Unavailable | Code::Unknown) {
+            if is_switch && GONE.contains(&status.code()) {
                 return Ok(());
             }
             let what = if is_switch { "the switch" } else { "its agent" };
@@ -219,7 +232,7 @@ impl<'a> Job<'a> {
     /// Has a runtime's flows go to the others, and back to one of the next program in its place.
     async fn renew_runtime(&mut self, host: &str, runtime: u32) -> Result<(), Failure> {
         let begun = Instant::now();
-        let before = places(&mut self.client).await?;
+        let before = self.places().await?;
         let Some(place) = before.get(&runtime).cloned() else {
             // It has died meanwhile: its successor has the next program.
             return Ok(());
@@ -232,11 +245,13 @@ impl<'a> Job<'a> {
             next.map(|now| now.id)
         });
         let next = next.await?;
-        let after = places(&mut self.client).await?;
+        let after = self.places().await?;
         self.move_back(&before, &after, &[(place.owns, next)])
             .await?;
         self.settle().await?;
-        self.drops.check(&mut self.client).await?;
+        self.drops
+            .check(&mut self.client, self.args.timeout)
+            .await?;
         self.note(Step {
             what: "runtime",
             host: host.to_owned(),
@@ -251,7 +266,7 @@ impl<'a> Job<'a> {
         let begun = Instant::now();
         let seen = self.look(true).await?;
         // Before its runtimes are gone.
-        self.goal.check(&seen, self.args.no_way_back)?;
+        self.check(&seen)?;
         let before = seen.places;
         let here = before.values().filter(|place| place.site != "agent");
         let here: Vec<v1::RuntimePlace> = here.filter(|place| is_up(place)).cloned().collect();
@@ -266,7 +281,7 @@ impl<'a> Job<'a> {
             })
             .await?;
         }
-        let after = places(&mut self.client).await?;
+        let after = self.places().await?;
         let started = started(&mut self.client).await?;
         self.upgrade_process(host, true).await?;
         self.drops.begin_anew();
@@ -277,7 +292,7 @@ impl<'a> Job<'a> {
             (!starts).then_some(())
         };
         self.wait("runtimes of the next switch start", all).await?;
-        let now = places(&mut self.client).await?;
+        let now = self.places().await?;
         let next = here.iter().filter_map(|was| {
             let next = now.values().find(|place| place.place == was.place)?;
             Some((was.owns, next.id))
@@ -285,7 +300,9 @@ impl<'a> Job<'a> {
         let next: Vec<(u64, u32)> = next.collect();
         self.move_back(&before, &after, &next).await?;
         self.settle().await?;
-        self.drops.check(&mut self.client).await?;
+        self.drops
+            .check(&mut self.client, self.args.timeout)
+            .await?;
         self.note(Step {
             what: "switch",
             host: host.to_owned(),
@@ -301,8 +318,9 @@ impl<'a> Job<'a> {
             mode: v1::MoveMode::Unspecified.into(),
             renew,
         };
-        let asked = self.client.drain_runtimes(request).await;
-        asked.map(drop).map_err(|status| failure(&status))
+        let drain = async |client: &mut Client| client.drain_runtimes(request.clone()).await;
+        let drained = patiently(&mut self.client, self.args.timeout, drain).await;
+        drained.map(drop)
     }
 
     /// Moves as many units to each of `next` as the one before it had: from those that have more of
@@ -313,8 +331,7 @@ impl<'a> Job<'a> {
         after: &Places,
         next: &[(u64, u32)],
     ) -> Result<(), Failure> {
-        let stats = self.client.get_stats(v1::GetStatsRequest {}).await;
-        let stats = stats.map_err(|status| failure(&status))?.into_inner();
+        let stats = self.stats().await?;
         let chains = stats.switches.len().max(1) as u64;
         let total: u64 = next.iter().map(|(units, _)| units).sum();
         for (id, now) in after {
@@ -389,8 +406,7 @@ impl<'a> Job<'a> {
     ) -> Result<T, Failure> {
         let begun = Instant::now();
         loop {
-            let stats = self.client.get_stats(v1::GetStatsRequest {}).await;
-            let stats = stats.map_err(|status| failure(&status))?.into_inner();
+            let stats = self.stats().await?;
             if let Some(found) = find(&stats) {
                 return Ok(found);
             }
@@ -422,7 +438,15 @@ impl<'a> Job<'a> {
     }
 
     fn summary(&self) -> String {
-        let count = |what| self.steps.iter().filter(|step| step.what == what).count() as u64;
+        let count = |what| {
+            let of = self.steps.iter().filter(|step| step.what == what);
+            // An agent that died was upgraded again.
+            let hosts: BTreeSet<&str> = of.clone().map(|step| step.host.as_str()).collect();
+            match what {
+                "agent" => hosts.len() as u64,
+                _ => of.count() as u64,
+            }
+        };
         let switch = match count("switch") {
             0 => "",
             _ => ", the switch",

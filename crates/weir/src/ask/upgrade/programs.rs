@@ -41,9 +41,8 @@ fn named(host: &v1::HostPrograms) -> String {
 }
 
 impl Goal {
-    /// The target of all hosts. Back: what the switch is, if an agent or a runtime is another program,
-    /// so that an upgrade was begun and the switch, which comes last, was not reached; else what it
-    /// was before.
+    /// The target of all hosts. Back: what the switch was before; but where an upgrade was begun and has
+    /// not reached the switch, which comes last, what the switch is.
     ///
     /// # Errors
     ///
@@ -52,7 +51,9 @@ impl Goal {
         let switch = seen.hosts.iter().find(|host| host.is_switch);
         let switch = switch.ok_or_else(|| Failure::outside("the instance tells no programs"))?;
         let own = switch.program.clone().unwrap_or_default();
-        if back && !seen.are(&Goal(own.clone())) {
+        // A way back that was begun goes on.
+        let goes_back = digest(switch.target.as_ref()) == switch.goal;
+        if back && !goes_back && !seen.are(&Goal(own.clone())) {
             return Ok(Goal(own));
         }
         match &switch.target {
@@ -66,7 +67,12 @@ impl Goal {
     }
 
     /// Refuses what can't become it.
-    pub(super) fn check(&self, seen: &Programs, no_way_back: bool) -> Result<(), Failure> {
+    pub(super) fn check(
+        &self,
+        seen: &Programs,
+        back: bool,
+        no_way_back: bool,
+    ) -> Result<(), Failure> {
         for host in &seen.hosts {
             if self.is(host.program.as_ref()) {
                 continue;
@@ -76,6 +82,14 @@ impl Goal {
                     "nothing has changed: {}: {}",
                     named(host),
                     host.refused
+                )));
+            }
+            if !self.is(host.target.as_ref()) && back {
+                return Err(Failure::outside(format!(
+                    "nothing has changed: {} was {} before, and others {}: say with `--to` where to go",
+                    named(host),
+                    shown(host.target.as_ref()),
+                    self.shown()
                 )));
             }
             if !self.is(host.target.as_ref()) {
@@ -123,6 +137,26 @@ impl Programs {
     pub(super) fn are(&self, goal: &Goal) -> bool {
         let all = |host: &v1::HostPrograms| goal.is(host.program.as_ref());
         self.hosts.iter().all(all) && self.next_runtime(goal).is_none()
+    }
+
+    /// Refuses where flows would have no runtime to go to.
+    pub(super) fn check_room(&self, goal: &Goal) -> Result<(), Failure> {
+        let ready = || self.places.values().filter(|place| is_up(place));
+        let elsewhere = ready().filter(|place| place.site == "agent").count();
+        match (ready().count(), elsewhere) {
+            (0 | 1, _) => Err(Failure::outside(format!(
+                "{}: the flows have no other one to go to meanwhile: start one before (`weir scale 2`)",
+                match ready().count() {
+                    0 => "no runtime is ready",
+                    _ => "1 runtime is ready",
+                }
+            ))),
+            (_, 0) if self.switch_left(goal).is_some() => Err(Failure::outside(
+                "all runtimes that are ready are in the switch's process: one of an agent is needed, for \
+                 the flows to go to meanwhile",
+            )),
+            _ => Ok(()),
+        }
     }
 
     /// Processes that there are.

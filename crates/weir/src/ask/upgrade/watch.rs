@@ -7,7 +7,8 @@ use weir_api::v1;
 
 use crate::exit::Failure;
 
-use super::super::{Client, failure};
+use super::super::Client;
+use super::patient::patiently;
 
 /// Reasons for which packets are dropped in that time are usual.
 const USUAL: Duration = Duration::from_secs(1);
@@ -21,19 +22,20 @@ pub(super) struct Drops {
     usual: Vec<String>,
 }
 
-async fn counts(client: &mut Client) -> Result<BTreeMap<String, u64>, Failure> {
-    let listed = client
-        .list_drop_reasons(v1::ListDropReasonsRequest {})
-        .await;
-    let listed = listed.map_err(|status| failure(&status))?.into_inner();
+async fn counts(client: &mut Client, timeout: Duration) -> Result<BTreeMap<String, u64>, Failure> {
+    let list = async |client: &mut Client| {
+        let request = v1::ListDropReasonsRequest {};
+        client.list_drop_reasons(request).await
+    };
+    let listed = patiently(client, timeout, list).await?;
     let of_weir = listed.reasons.into_iter();
     let of_weir = of_weir.filter(|reason| reason.chain.is_empty());
     let mut counts: BTreeMap<String, u64> = BTreeMap::new();
     for reason in of_weir {
         *counts.entry(reason.name).or_default() += reason.packets;
     }
-    let stats = client.get_stats(v1::GetStatsRequest {}).await;
-    let stats = stats.map_err(|status| failure(&status))?.into_inner();
+    let get = async |client: &mut Client| client.get_stats(v1::GetStatsRequest {}).await;
+    let stats = patiently(client, timeout, get).await?;
     let lost = stats.switches.iter().map(|switch| switch.lost).sum();
     counts.insert("units lost".to_owned(), lost);
     Ok(counts)
@@ -41,11 +43,11 @@ async fn counts(client: &mut Client) -> Result<BTreeMap<String, u64>, Failure> {
 
 impl Drops {
     /// Looks for a while for what is usual.
-    pub(super) async fn begin(client: &mut Client) -> Result<Drops, Failure> {
-        let before = counts(client).await?;
+    pub(super) async fn begin(client: &mut Client, timeout: Duration) -> Result<Drops, Failure> {
+        let before = counts(client, timeout).await?;
         tokio::time::sleep(USUAL).await;
         let mut drops = Drops::default();
-        for (name, count) in counts(client).await? {
+        for (name, count) in counts(client, timeout).await? {
             match before.get(&name) == Some(&count) {
                 true => drops.quiet.insert(name, count).map_or((), drop),
                 false => drops.usual.push(name),
@@ -60,8 +62,12 @@ impl Drops {
     }
 
     /// Stops where packets are dropped for a reason that was quiet.
-    pub(super) async fn check(&mut self, client: &mut Client) -> Result<(), Failure> {
-        for (name, count) in counts(client).await? {
+    pub(super) async fn check(
+        &mut self,
+        client: &mut Client,
+        timeout: Duration,
+    ) -> Result<(), Failure> {
+        for (name, count) in counts(client, timeout).await? {
             if self.usual.contains(&name) {
                 continue;
             }

@@ -26,8 +26,9 @@ impl Running {
 
     /// The child with this number; `None` where none has it.
     pub(in super::super) fn with(number: i32) -> Option<Running> {
+        let process = (number > 0).then(|| Pid::from_raw(number)).flatten()?;
         Some(Running {
-            process: Pid::from_raw(number).filter(|_| number > 0)?,
+            process,
             status: None,
         })
     }
