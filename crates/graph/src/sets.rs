@@ -233,7 +233,7 @@ fn filled(most: usize, seed: u64, entries: &[Prefix]) -> AddressSet {
 fn entries(written: &Written, sources: &mut dyn Sources, report: &mut Report<'_>) -> Vec<Prefix> {
     let mut entries = Vec::new();
     for (text, span) in &written.entries {
-        match text.parse::<Prefix>() {
+        match text.parse::<Prefix>().and_then(Prefix::unmapped) {
             Ok(prefix) => entries.push(prefix),
             Err(why) => report.error(*span, format!("`{text}` {why}")),
         }
@@ -257,7 +257,7 @@ fn lines(name: &str, text: &str, entries: &mut Vec<Prefix>, report: &mut Report<
         if word.is_empty() {
             continue;
         }
-        match word.parse::<Prefix>() {
+        match word.parse::<Prefix>().and_then(Prefix::unmapped) {
             Ok(prefix) => entries.push(prefix),
             Err(why) => {
                 let before = entry.len() - entry.trim_start().len();

@@ -30,6 +30,9 @@ pub enum PrefixError {
     /// Bits after its length are set, a slip of the address or of the length;
     /// this is the network that the address is in.
     HostBits(Prefix),
+    /// It is an IPv4 prefix in the spelling of IPv6 (RFC 4291 section 2.5.5.2), in which no packet has
+    /// it; this is the one that packets have.
+    Mapped(Prefix),
 }
 
 impl fmt::Display for PrefixError {
@@ -37,6 +40,9 @@ impl fmt::Display for PrefixError {
         match self {
             PrefixError::NotAPrefix => {
                 f.write_str("is not a prefix: write one like `10.0.0.0/8` or `2001:db8::/32`")
+            }
+            PrefixError::Mapped(prefix) => {
+                write!(f, "is in no packet in this spelling: write `{prefix}`")
             }
             PrefixError::HostBits(prefix) => write!(
                 f,
@@ -91,6 +97,25 @@ impl Prefix {
     /// Leading bits that count: 0 to 32, or to 128.
     pub const fn length(&self) -> u8 {
         self.length
+    }
+
+    /// Refuses an IPv4 prefix that is written as IPv6 (`::ffff:192.0.2.7`), as some servers log
+    /// addresses: no packet has it so.
+    ///
+    /// # Errors
+    ///
+    /// [`PrefixError::Mapped`].
+    pub fn unmapped(self) -> Result<Prefix, PrefixError> {
+        let IpAddr::V6(address) = self.address else {
+            return Ok(self);
+        };
+        match (address.to_ipv4_mapped(), self.length.checked_sub(96)) {
+            (Some(address), Some(length)) => {
+                let prefix = Prefix::new(address.into(), length)?;
+                Err(PrefixError::Mapped(prefix))
+            }
+            _ => Ok(self),
+        }
     }
 
     /// True where the address is in the network.

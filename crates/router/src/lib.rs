@@ -323,7 +323,7 @@ impl Port {
         for &(address, length) in &config.addresses {
             let network = match Prefix::new(address, length) {
                 Ok(network) | Err(PrefixError::HostBits(network)) => network,
-                Err(PrefixError::NotAPrefix) => continue,
+                Err(PrefixError::NotAPrefix | PrefixError::Mapped(_)) => continue,
             };
             match address {
                 IpAddr::V4(address) => port.v4.push((address, network)),

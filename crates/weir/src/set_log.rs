@@ -1,5 +1,6 @@
 //! What commands have done with sets of addresses, kept for the process that takes the main one's
-//! place: the next switch of `weir up`, the next engine of a bump that fails open.
+//! place: the next switch of `weir up`, the next engine of a bump that fails open, the program that a switch
+//! becomes.
 //!
 //! It is in memory of the first process, as the run's texts are ([`crate::kept`]).
 
@@ -21,21 +22,25 @@ static KEPT: OnceLock<Kept> = OnceLock::new();
 struct Kept {
     file: File,
     path: String,
-    /// Another process has it: this one may be followed by others.
-    inherited: bool,
 }
 
 /// Keeps one for the processes that this one starts.
 pub(crate) fn keep() -> io::Result<()> {
     let memory = rustix::fs::memfd_create("weir-sets", MemfdFlags::CLOEXEC);
-    let file = File::from(memory?);
-    let path = format!("/proc/{}/fd/{}", std::process::id(), file.as_raw_fd());
-    KEPT.get_or_init(|| Kept {
-        file,
-        path,
-        inherited: false,
-    });
+    adopt(File::from(memory?));
     Ok(())
+}
+
+/// Goes on with that of the program before.
+pub(crate) fn adopt(file: File) {
+    let path = format!("/proc/{}/fd/{}", std::process::id(), file.as_raw_fd());
+    KEPT.get_or_init(|| Kept { file, path });
+}
+
+/// Its file, for the program that this process becomes; `None` where none is kept.
+pub(crate) fn file() -> io::Result<Option<File>> {
+    let kept = KEPT.get();
+    kept.map(|kept| kept.file.try_clone()).transpose()
 }
 
 /// Has this process use that of the one that has started it, if it has any.
@@ -48,11 +53,7 @@ pub(crate) fn inherit() -> io::Result<()> {
         return Ok(());
     };
     let file = OpenOptions::new().read(true).write(true).open(&path)?;
-    KEPT.get_or_init(|| Kept {
-        file,
-        path,
-        inherited: true,
-    });
+    KEPT.get_or_init(|| Kept { file, path });
     Ok(())
 }
 
@@ -64,15 +65,14 @@ pub(crate) fn pass_on(command: &mut Command) {
     };
 }
 
-/// The one that outlives this process; `None` where nothing takes its place.
+/// What commands do from here on is written there; `None` where none is kept.
 ///
 /// # Errors
 ///
 /// No descriptor is left.
 #[cfg(feature = "control")]
 pub(crate) fn log() -> io::Result<Option<Box<dyn SetLog>>> {
-    let kept = KEPT.get().filter(|kept| kept.inherited);
-    let file = kept.map(|kept| kept.file.try_clone()).transpose()?;
+    let file = file()?;
     Ok(file.map(|file| Box::new(Log(file)) as Box<dyn SetLog>))
 }
 

@@ -8,9 +8,14 @@ use crate::exit::{Exit, Outcome};
 use crate::output;
 use crate::program::About;
 
+/// Versions of what a process of `weir up` tells the switches that it starts (`run/up/words.rs`), and of
+/// what a switch leaves to the program that its process becomes (`run/upgrade.rs`, `kept.rs`,
+/// `set_log.rs`).
+const OF_RUN: [(&str, u32); 2] = [("up", 1), ("switch", 1)];
+
 /// This program.
 pub(crate) fn own(kinds: &[Kind]) -> About {
-    About::own(SPEAKS, kinds)
+    About::own(&[SPEAKS, &OF_RUN].concat(), kinds)
 }
 
 /// Prints it.

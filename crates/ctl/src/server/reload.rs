@@ -82,6 +82,7 @@ impl Asked {
             }
         };
         answer.warnings.clone_from(&new.warnings);
+        let _turn = self.sets.turn.lock().await;
         let full = match is_other {
             true => Vec::new(),
             false => self.sets.refusals(&new.sets),

@@ -45,6 +45,7 @@ fn shown(prefix: &Prefix) -> String {
 
 fn entry(text: &str) -> Result<Prefix, Status> {
     let read = text.trim().parse::<Prefix>();
+    let read = read.and_then(Prefix::unmapped);
     read.map_err(|why| Status::invalid_argument(format!("`{text}` {why}; nothing has changed")))
 }
 
@@ -149,14 +150,17 @@ impl Asked {
     }
 
     /// Takes the sets of a changed file: what could not be told in time, for people.
+    /// Nobody else changes them since it was seen that there is room: the caller has the turn.
     pub(super) async fn reload_sets(&self, definitions: &[weir_graph::SetDefinition]) -> String {
-        let _turn = self.sets.turn.lock().await;
         let changes = self.sets.with(|book| book.reload(definitions));
         self.tell_sets(changes).await
     }
 
     /// Removes entries whose time is over, as long as the run lasts.
     pub(super) async fn expire_sets(self: Arc<Asked>) {
+        if self.sets.with(|book| book.numbers().next().is_none()) {
+            return;
+        }
         loop {
             let due = self.sets.with(|book| book.next_due());
             let wait = due.map_or(LOOK, |due| due.saturating_duration_since(Instant::now()));

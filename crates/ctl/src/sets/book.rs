@@ -64,13 +64,21 @@ impl Book {
         let sets = sets.map(|of| Set::new(of.clone(), fixed(&of.set.name)));
         let mut book = Book {
             sets: sets.collect(),
-            // Greater than any of a process before this one.
-            version: now_ms() * 1_000,
+            // Greater than any of a process before this one, and than what the sets have.
+            version: (definitions.iter())
+                .map(|of| of.set.set.version())
+                .fold(now_ms().saturating_mul(1_000), u64::max),
             log: None,
             lines: 0,
         };
         if let Some(mut log) = log {
-            book.restore(&log.read()?);
+            let text = log.read()?;
+            // The last line may be half a one: its command was not answered.
+            let whole = text.rfind('\n').map_or("", |end| &text[..=end]);
+            if whole.len() < text.len() {
+                log.write(whole, true)?;
+            }
+            book.restore(whole);
             book.log = Some(log);
         }
         Ok(book)
@@ -79,12 +87,7 @@ impl Book {
     /// Does again what a log says.
     fn restore(&mut self, lines: &str) {
         let (now, now_ms) = (Instant::now(), now_ms());
-        // The last line may be half a one: its command was not answered.
-        let whole = lines
-            .rfind('\n')
-            .and_then(|end| lines.get(..end))
-            .unwrap_or("");
-        for line in whole.lines() {
+        for line in lines.lines() {
             self.lines += 1;
             let mut words = line.split(' ');
             let (Some(what), Some(name)) = (words.next(), words.next()) else {
@@ -107,6 +110,10 @@ impl Book {
                 }
                 _ => {}
             }
+        }
+        // What is over would take the room of what is not.
+        for set in &mut self.sets {
+            set.expire(now);
         }
         for number in 0..self.sets.len() {
             self.settle(number);
@@ -328,7 +335,7 @@ impl Book {
         for entry in &wanted.remove {
             lines.push_str(&format!("r {name} {entry}\n"));
         }
-        let until = timeout.map(|timeout| now_ms() + timeout.as_millis() as u64);
+        let until = timeout.map(|timeout| now_ms().saturating_add(timeout.as_millis() as u64));
         for entry in &wanted.add {
             lines.push_str(&added_line(name, entry, until));
         }

@@ -76,6 +76,44 @@ fn listed(book: &Book) -> BTreeSet<Prefix> {
     }
 }
 
+/// What was over before a process died takes no room of what is not.
+#[test]
+fn entries_that_are_over_do_not_come_back() {
+    let log = Kept::default();
+    let soon = now_ms() + 20;
+    let mut lines = String::new();
+    for number in 0..4 {
+        lines.push_str(&added_line("blocked", &host(number), Some(soon)));
+    }
+    for number in 4..8 {
+        lines.push_str(&added_line("blocked", &host(number), None));
+    }
+    // The process died while it wrote the last one.
+    lines.push_str("a blocked 192.0.2.9");
+    log.0.lock().unwrap().push_str(&lines);
+    std::thread::sleep(Duration::from_millis(30));
+    let (mut next, set) = book(&BTreeSet::new(), 4, Some(log.clone()));
+    let live: BTreeSet<Prefix> = (4..8).map(host).collect();
+    assert_eq!(in_set(&set), live);
+    assert_eq!(listed(&next), live);
+    let wanted = Wanted {
+        flush: false,
+        remove: vec![host(4)],
+        add: Vec::new(),
+        timeout: None,
+    };
+    next.change("blocked", &wanted).unwrap();
+    // What is written after half a line is a line of its own.
+    assert!(
+        log.0
+            .lock()
+            .unwrap()
+            .ends_with("\nr blocked 192.0.2.4/32\n")
+    );
+    let (_, set) = book(&BTreeSet::new(), 4, Some(log));
+    assert_eq!(in_set(&set).len(), 3);
+}
+
 #[derive(Clone, Debug)]
 enum Step {
     Change {

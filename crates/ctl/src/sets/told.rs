@@ -11,7 +11,7 @@ weir_telemetry::counters! {
     #[derive(Clone, Debug, Default)]
     pub struct SetCounts {
         /// Entries of the set.
-        pub entries: Gauge<Entries> as "entries",
+        pub entries: Gauge<Entries> as "weir_set_entries",
         /// Entries that were added by commands.
         pub added: Counter<Entries>,
         /// Entries that were removed by commands.

@@ -213,10 +213,20 @@ impl Firewall {
         let headers = packet.headers();
         let to_server = known.map_or(flow.to_server(), |known| known.is_clients(flow));
         let turned = known.is_some_and(|known| known.flags & TURNED != 0);
+        // One that was refused has not been opened, however often it is looked up.
+        let passed = |known: &Remembered| {
+            matches!(known.verdict, ACCEPT | JOINED) || known.flags & PASSED != 0
+        };
+        let is_open = known.is_some_and(passed);
+        let was_invalid = known.is_some_and(|known| known.verdict == INVALID);
         let known = known.is_some();
         let mut facts = packet_facts(packet);
-        facts.state = if known {
+        facts.state = if is_open {
             state::OPEN
+        } else if was_invalid && self.settings.midstream == Midstream::Drop {
+            state::INVALID
+        } else if known {
+            state::NEW
         } else if headers.flags.contains(HeaderFlags::ICMP_ERROR) {
             state::RELATED
         } else if self.settings.midstream == Midstream::Drop && begins_in_the_middle(packet, flow) {

@@ -121,6 +121,32 @@ fn open_flows_go_by_on_reload_and_refused_ones_look_again() {
     }
 }
 
+/// A set that nothing of them is in changes: what was refused as a new connection is one still.
+#[test]
+fn refused_flows_are_no_open_ones() {
+    let there = Craft::udp("192.0.2.1:1", "10.0.0.1:1").build();
+    let rules = ["drop state new from 192.0.2.0/24", "drop from @blocked"];
+    let set = named("blocked");
+    let made = bind(firewall(&rules, OnReload::Drop, &set).unwrap());
+    let mut refused = OneFlow::new(&made);
+    for entry in ["10.9.9.1", "10.9.9.2", "10.9.9.3"] {
+        assert!(refused.apply(&made, &there).is_none(), "{entry}");
+        change(&set, &[entry], &[]);
+    }
+    assert!(refused.apply(&made, &there).is_none());
+}
+
+#[test]
+fn not_comes_first() {
+    let set = named("some");
+    for words in ["@some,not,10.0.0.0/8", "@some,any", "10.0.0.0/8,any,@some"] {
+        let rule = format!("drop from {words}");
+        let refused = firewall(&[&rule], OnReload::Keep, &set);
+        let why = refused.map(|_| ()).unwrap_err();
+        assert!(why.message.contains("does not go with others"), "{why}");
+    }
+}
+
 /// A rule with a set does not make another one useless, but for one with the same set.
 #[test]
 fn rules_behind_one_with_a_set_are_not_told() {

@@ -530,7 +530,13 @@ fn networks(
 ) -> Result<Networks, SettingsError> {
     let path = format!("rules[{index}].{field}");
     let (mut plain, mut named) = (Words::default(), Vec::new());
-    for word in words.iter() {
+    let (not, rest) = negated(words);
+    plain.0.extend(not.then(|| "not".to_owned()));
+    for word in rest {
+        if rest.len() > 1 && matches!(word.as_str(), "not" | "!" | "any") {
+            let message = format!("`{word}` does not go with others: `not` comes first");
+            return Err(SettingsError::new(path, message));
+        }
         match word.strip_prefix('@') {
             None => plain.0.push(word.to_owned()),
             Some(name) => named.push(find(name).map_err(|error| match error.path.is_empty() {

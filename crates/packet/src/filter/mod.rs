@@ -319,7 +319,7 @@ fn contains(prefix: &Prefix, address: IpAddr) -> bool {
         (IpAddr::V4(_), IpAddr::V4(_)) | (IpAddr::V6(_), IpAddr::V6(_)) => {
             match Prefix::new(address, prefix.length()) {
                 Ok(own) | Err(crate::PrefixError::HostBits(own)) => own == *prefix,
-                Err(crate::PrefixError::NotAPrefix) => false,
+                Err(crate::PrefixError::NotAPrefix | crate::PrefixError::Mapped(_)) => false,
             }
         }
         _ => false,

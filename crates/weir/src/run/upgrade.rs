@@ -23,11 +23,14 @@ use crate::driver::link::{AtHost, Target};
 use crate::exit::{Exit, Failure, Outcome};
 use crate::program::{self, About, Program};
 use crate::say::say;
-use crate::{kept, service, version};
+use crate::{kept, service, set_log, version};
 
-/// Kind of what a switch leaves to the program that its process becomes: its start's number, with the
-/// file of its program, and that of the texts that run, if there is one.
+/// Kinds of what a switch leaves to the program that its process becomes: its start's number, with the
+/// file of its program; the texts that run; what commands have done with sets; the end.
 const SWITCH: u8 = 16;
+const TEXTS: u8 = 17;
+const SETS: u8 = 18;
+const END: u8 = 19;
 
 /// The start of the switch that this process was as another program.
 static BEFORE: OnceLock<u32> = OnceLock::new();
@@ -54,20 +57,26 @@ pub(super) fn resume() -> Result<bool, Failure> {
     let Some(mut channel) = handed_off.map_err(|error| failed(error.to_string()))? else {
         return Ok(false);
     };
-    let message = channel.receive(true);
-    let message = message.map_err(|error| failed(error.to_string()))?;
-    let start = message
-        .filter(|message| message.kind == SWITCH)
-        .and_then(|message| Some(u32::from_le_bytes(message.bytes.try_into().ok()?)));
-    let (start, former) = start
-        .zip(channel.take_fd())
-        .ok_or_else(|| failed("it makes no sense".to_owned()))?;
-    program::keep_former(File::from(former));
-    if let Some(texts) = channel.take_fd() {
-        kept::adopt(File::from(texts));
+    let senseless = || failed("it makes no sense".to_owned());
+    loop {
+        let message = channel.receive(true);
+        let message = message.map_err(|error| failed(error.to_string()))?;
+        let message = message.ok_or_else(senseless)?;
+        if message.kind == END {
+            return Ok(true);
+        }
+        let file = File::from(channel.take_fd().ok_or_else(senseless)?);
+        match message.kind {
+            SWITCH => {
+                let start = message.bytes.try_into().map(u32::from_le_bytes);
+                let _ = BEFORE.set(start.map_err(|_| senseless())?);
+                program::keep_former(file);
+            }
+            TEXTS => kept::adopt(file),
+            SETS => set_log::adopt(file),
+            _ => return Err(senseless()),
+        }
     }
-    let _ = BEFORE.set(start);
-    Ok(true)
 }
 
 /// Where the switch has handed over, the program that was made ready takes the place of this one.
@@ -93,15 +102,21 @@ pub(super) fn conclude(outcome: Outcome) -> Outcome {
 
 /// Comes back where that fails: why.
 fn become_program(next: &File) -> std::io::Error {
-    let (own, texts) = match program::open_own().and_then(|own| Ok((own, kept::file()?))) {
+    let files = || Ok((program::open_own()?, kept::file()?, set_log::file()?));
+    let (own, texts, sets) = match files() {
         Ok(files) => files,
         Err(error) => return error,
     };
-    let files = [Some(&own), texts.as_ref()];
-    let files = files.into_iter().flatten().map(|file| file.as_fd());
     let start = OWN.get().copied().unwrap_or(0);
-    let hand_off = (SWITCH, start.to_le_bytes().to_vec(), files.collect());
-    program::become_program(next, &[hand_off])
+    let mut hand_off = vec![(SWITCH, start.to_le_bytes().to_vec(), vec![own.as_fd()])];
+    for (kind, file) in [(TEXTS, &texts), (SETS, &sets)] {
+        hand_off.extend(
+            file.iter()
+                .map(|file| (kind, Vec::new(), vec![file.as_fd()])),
+        );
+    }
+    hand_off.push((END, Vec::new(), Vec::new()));
+    program::become_program(next, &hand_off)
 }
 
 /// The programs of a run.

@@ -14,7 +14,7 @@ use tokio::sync::oneshot;
 use weir_api::{Message as _, v1};
 use weir_ctl::command::{Command, CommandHandler, CommandSender, Ended, FlowQuery, Reply};
 use weir_ctl::observe::{Arm, TapSpec, Taps, Traces};
-use weir_ctl::sets::SetChange;
+use weir_ctl::sets::{SetChange, What};
 use weir_io::shared::Channel;
 
 use super::command_wire::{
@@ -262,8 +262,12 @@ impl CommandServer {
         let Some(reread) = &self.reread else {
             return Ok(Err("it has no sets".to_owned()));
         };
+        // One that has changed since it was loaded is told all after that.
+        let may_fail = matches!(change.what, What::AsLoaded);
         let done = reread.change_set(change);
-        if let Err(why) = &done {
+        if let Err(why) = &done
+            && !may_fail
+        {
             crate::say::say(format_args!(
                 "warning: a set can't become what the main process's is: {why}"
             ));
