@@ -178,7 +178,7 @@ fn keys() {
         "colour: red\n",
         &[
             "3:1 unknown key `colour` | keys here: `chain`, `ports`, `match`, `flows`, `plan`, `nfs`, \
-           `network`, `threads`, `placement`, `chains`",
+           `network`, `threads`, `placement`, `sets`, `chains`",
         ],
     );
     with(
@@ -188,7 +188,7 @@ fn keys() {
     case(
         "chains:\n  - chain: a\n    nfs: [monitor]\nnfs: [monitor]\n",
         &[
-            "4:1 unknown key `nfs` | keys here: `chains`, `ports`, `network`, `threads`, `placement`",
+            "4:1 unknown key `nfs` | keys here: `chains`, `ports`, `network`, `threads`, `placement`, `sets`",
         ],
     );
 }

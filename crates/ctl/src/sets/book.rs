@@ -60,6 +60,16 @@ impl Book {
         fixed: impl Fn(&str) -> Option<String>,
         log: Option<Box<dyn SetLog>>,
     ) -> io::Result<Book> {
+        Book::begin(definitions, fixed, log, (Instant::now(), now_ms()))
+    }
+
+    /// The same at this moment, by both clocks.
+    fn begin(
+        definitions: &[SetDefinition],
+        fixed: impl Fn(&str) -> Option<String>,
+        log: Option<Box<dyn SetLog>>,
+        now: (Instant, u64),
+    ) -> io::Result<Book> {
         let sets = definitions.iter();
         let sets = sets.map(|of| Set::new(of.clone(), fixed(&of.set.name)));
         let mut book = Book {
@@ -78,15 +88,14 @@ impl Book {
             if whole.len() < text.len() {
                 log.write(whole, true)?;
             }
-            book.restore(whole);
+            book.restore(whole, now);
             book.log = Some(log);
         }
         Ok(book)
     }
 
     /// Does again what a log says.
-    fn restore(&mut self, lines: &str) {
-        let (now, now_ms) = (Instant::now(), now_ms());
+    fn restore(&mut self, lines: &str, (now, now_ms): (Instant, u64)) {
         for line in lines.lines() {
             self.lines += 1;
             let mut words = line.split(' ');

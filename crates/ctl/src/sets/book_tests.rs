@@ -30,6 +30,16 @@ fn definition(entries: &BTreeSet<Prefix>, most: usize, set: Option<NamedSet>) ->
 }
 
 fn book(entries: &BTreeSet<Prefix>, most: usize, log: Option<Kept>) -> (Book, NamedSet) {
+    book_at(entries, most, log, Duration::ZERO)
+}
+
+/// The book of a process that starts so much later.
+fn book_at(
+    entries: &BTreeSet<Prefix>,
+    most: usize,
+    log: Option<Kept>,
+    later: Duration,
+) -> (Book, NamedSet) {
     let definition = definition(entries, most, None);
     let set = definition.set.clone();
     let mut changes = set.set.change().unwrap();
@@ -37,7 +47,8 @@ fn book(entries: &BTreeSet<Prefix>, most: usize, log: Option<Kept>) -> (Book, Na
     changes.become_of(&sorted).unwrap();
     drop(changes);
     let log = log.map(|log| Box::new(log) as Box<dyn SetLog>);
-    (Book::new(&[definition], |_| None, log).unwrap(), set)
+    let now = (Instant::now() + later, now_ms() + later.as_millis() as u64);
+    (Book::begin(&[definition], |_| None, log, now).unwrap(), set)
 }
 
 /// A log that outlives its book.
@@ -236,7 +247,8 @@ proptest! {
                     }
                 }
                 Step::Next => {
-                    (book, set) = self::book(&of(&file), MOST, Some(kept.clone()));
+                    let later = Duration::from_secs(hour * HOUR + 60);
+                    (book, set) = book_at(&of(&file), MOST, Some(kept.clone()), later);
                     copies.begin();
                     // It may have outlived the one before.
                     told = SetChange::whole(0, &set.set);
