@@ -45,6 +45,7 @@ mod output;
 mod plan;
 mod program;
 mod run;
+mod run_memory;
 mod say;
 mod seed;
 mod service;

@@ -11,12 +11,13 @@ use std::os::unix::net::UnixStream;
 use std::os::unix::process::CommandExt as _;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
-use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
+use std::sync::{Arc, LazyLock, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::{Duration, Instant};
 
 use rustix::fs::OFlags;
 use rustix::process::{Pid, Signal, kill_process_group};
 use serde::{Deserialize, Serialize};
+use weir_ctl::upgrade::StateChange;
 use weir_io::shared::Channel;
 use weir_nf::host::{Kind, Versions};
 
@@ -67,14 +68,17 @@ struct States {
     flow_state: (u16, u16),
 }
 
-/// A function whose state another program has in another version.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct StateChange {
-    pub(crate) function: String,
-    pub(crate) from: u16,
-    pub(crate) to: u16,
-    /// The program that runs reads the other one's states.
-    pub(crate) goes_back: bool,
+/// What this program is. It is found out when somebody asks, since all of its file is read for that.
+pub(crate) type OwnAbout = Arc<LazyLock<About, Box<dyn FnOnce() -> About + Send>>>;
+
+/// A program that may take the place of another one.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub(crate) enum Target {
+    /// The one at this path of the host.
+    Path(PathBuf),
+    /// The one before.
+    Former,
 }
 
 impl std::fmt::Display for Program {
@@ -216,7 +220,7 @@ fn path_of(file: &File) -> PathBuf {
 /// # Errors
 ///
 /// There is none, for people.
-pub(crate) fn open(path: &Path) -> Result<File, String> {
+fn open(path: &Path) -> Result<File, String> {
     let shown = path.display();
     if !path.is_absolute() {
         return Err(format!("{shown}: give an absolute path"));
@@ -248,12 +252,35 @@ pub(crate) fn open_own() -> io::Result<File> {
     File::open(SELF)
 }
 
+/// A program, once it was seen to work beside the one that is `own`, and in the place of this process's.
+///
+/// # Errors
+///
+/// There is none, or it does not: why, for people.
+pub(crate) fn find(own: &About, target: &Target) -> Result<(File, About), String> {
+    let (file, shown) = match target {
+        Target::Path(path) => (open(path)?, path.display().to_string()),
+        Target::Former => {
+            let former = FORMER.get().map(File::try_clone);
+            let former = former.ok_or("it was no other program before")?;
+            let former = former.map_err(|error| error.to_string())?;
+            (former, "the program before".to_owned())
+        }
+    };
+    let about = ask(&file).map_err(|why| format!("{shown}: {why}"))?;
+    if let Some(why) = own.incompatible_with(&about) {
+        return Err(why);
+    }
+    try_words(&file).map_err(|why| format!("{shown}: {why}"))?;
+    Ok((file, about))
+}
+
 /// Asks a program what it is.
 ///
 /// # Errors
 ///
 /// It does not run, or is not weir, for people.
-pub(crate) fn ask(program: &File) -> Result<About, String> {
+fn ask(program: &File) -> Result<About, String> {
     let mut command = Command::new(path_of(program));
     command.args(["version", "--output", "json"]);
     let (is_well, said) = heard(&mut command, PATIENCE)?;
@@ -269,7 +296,7 @@ pub(crate) fn ask(program: &File) -> Result<About, String> {
 /// # Errors
 ///
 /// It can't take them, for people.
-pub(crate) fn try_words(program: &File) -> Result<(), String> {
+fn try_words(program: &File) -> Result<(), String> {
     let mut command = Command::new(path_of(program));
     command.args(std::env::args_os().skip(1)).env(TRIES, "1");
     crate::kept::pass_on(&mut command);
@@ -350,11 +377,6 @@ pub(crate) fn keep_former(program: File) {
     let _ = FORMER.set(program);
 }
 
-/// The program before this one.
-pub(crate) fn former() -> Option<&'static File> {
-    FORMER.get()
-}
-
 /// The program that this process becomes when its run has ended.
 static NEXT: Mutex<Option<File>> = Mutex::new(None);
 
@@ -380,7 +402,7 @@ pub(crate) fn become_program(program: &File, hand_offs: &[HandOff<'_>]) -> io::E
         rustix::stdio::dup2_stdin(theirs)?;
         Ok::<_, io::Error>(channel)
     };
-    // Its own end is closed by the start of the other program, and what was sent stays.
+    // The start of the other program closes this end; the messages stay in the socket.
     let _channel = match set_up() {
         Ok(channel) => channel,
         Err(error) => return error,
@@ -398,7 +420,7 @@ pub(crate) fn become_program(program: &File, hand_offs: &[HandOff<'_>]) -> io::E
     error
 }
 
-/// What the program before has left for this process, which it was; `None` where there was none.
+/// The messages of the program that this process was before; `None` where it was none.
 ///
 /// # Errors
 ///
@@ -413,7 +435,7 @@ pub(crate) fn handed_off() -> io::Result<Option<Channel>> {
     Ok(None)
 }
 
-/// Standard input is what others have left from here on: nothing is to be read there.
+/// Points standard input at /dev/null: it is the socket of the hand-off.
 fn close_input() {
     if let Ok(nothing) = File::open("/dev/null") {
         // It stays as it was where there is no descriptor left.
@@ -452,7 +474,7 @@ mod tests {
         let mut mute = about(&[2], &[]);
         mute.speaks.clear();
         assert!(here.incompatible_with(&mute).unwrap().contains("none"));
-        // What one alone knows is nobody's quarrel.
+        // A format that only the next program knows stands in nobody's way.
         assert_eq!(mute.incompatible_with(&here), None);
     }
 

@@ -62,6 +62,15 @@ fn network() -> Network {
     network
 }
 
+/// The hosts, a folder with a chain of firewall and NAT and with a key, the paths of these, and a server.
+fn scene() -> (Network, Folder, String, String) {
+    let (network, folder) = (network(), Folder::new());
+    let chain = folder.write("stateful.yaml", STATEFUL);
+    let key = key(&folder, "key", KEY);
+    web::server(&network);
+    (network, folder, chain, key)
+}
+
 fn agent(network: &Network, number: usize, chain: &str, key: &str) -> Agent {
     let name = network.name(HOSTS[number]);
     let at = format!("10.98.{}.2:4790", number + 1);
@@ -172,12 +181,7 @@ fn connections_outlive_their_switch() {
         return;
     }
     let _alone = alone();
-    let network = network();
-    let folder = Folder::new();
-    let chain = folder.path("stateful.yaml");
-    std::fs::write(&chain, STATEFUL).unwrap();
-    let key = key(&folder, "key", KEY);
-    web::server(&network);
+    let (network, _folder, chain, key) = scene();
     for replication in ["none", "each-burst"] {
         let agents = [0, 1].map(|number| agent(&network, number, &chain, &key));
         let hosts = format!("{},{}", agents[0].at, agents[1].at);
@@ -217,13 +221,9 @@ fn connections_outlive_an_upgrade() {
         return;
     }
     let _alone = alone();
-    let network = network();
-    let folder = Folder::new();
-    let chain = folder.path("stateful.yaml");
-    std::fs::write(&chain, STATEFUL).unwrap();
-    let (key, socket) = (key(&folder, "key", KEY), folder.path("it.sock"));
+    let (network, folder, chain, key) = scene();
+    let socket = folder.path("it.sock");
     let next = program::next(&folder);
-    web::server(&network);
     let mut agents = [0, 1].map(|number| agent(&network, number, &chain, &key));
     let hosts = format!("{},{}", agents[0].at, agents[1].at);
     let words = words("2", &hosts, &key, "each-burst");
@@ -270,12 +270,7 @@ fn a_host_that_is_cut_off_breaks_no_connection() {
         return;
     }
     let _alone = alone();
-    let network = network();
-    let folder = Folder::new();
-    let chain = folder.path("stateful.yaml");
-    std::fs::write(&chain, STATEFUL).unwrap();
-    let key = key(&folder, "key", KEY);
-    web::server(&network);
+    let (network, _folder, chain, key) = scene();
     let agents = [0, 1].map(|number| agent(&network, number, &chain, &key));
     let hosts = format!("local,{},{}", agents[0].at, agents[1].at);
     let words = words("3", &hosts, &key, "each-burst");

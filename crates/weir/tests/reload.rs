@@ -482,7 +482,7 @@ fn downloads_go_on_while_rules_change() {
         return;
     }
     let mut bed = Bed::bump(Kind::Packet);
-    let count = if bed::nightly() { 10_000 } else { 500 };
+    let count = if bed::nightly() { 10_000 } else { 1_000 };
     let files = Files::new(&bed, 1 << 20);
     bed.serve();
     let folder = Folder::new();

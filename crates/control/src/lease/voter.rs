@@ -34,7 +34,7 @@ pub struct VoterState {
 }
 
 impl Voter {
-    /// What it knows.
+    /// Its promises, for a voter that goes on where this one is.
     pub fn state(&self) -> VoterState {
         VoterState {
             born: self.born,

@@ -42,7 +42,7 @@ pub struct Offer<'a> {
     pub upgrades: Option<Box<dyn Upgrades>>,
     /// Sets of addresses that can't change while it runs, and why.
     pub fixed_sets: BTreeMap<String, String>,
-    /// What outlives this process of changes of sets; `None` where nothing takes its place.
+    /// Log of the changes of sets, which the process that takes this one's place reads; `None` without.
     pub set_log: Option<Box<dyn SetLog>>,
     /// Command channels of the threads: those of places of runtimes first, that of the ports
     /// last.

@@ -141,6 +141,16 @@ async fn reload_on_hangup(hangups: Hangups, asked: Arc<Asked>) {
     }
 }
 
+/// Carries a change out also where the client goes: none is left half done.
+async fn to_its_end<T: Send + 'static>(
+    change: impl Future<Output = Result<T, Status>> + Send + 'static,
+) -> Result<Response<T>, Status> {
+    match tokio::spawn(change).await {
+        Ok(answer) => answer.map(Response::new),
+        Err(_) => Err(Status::internal("the change failed")),
+    }
+}
+
 fn filter(text: &str) -> Result<Arc<Filter>, Status> {
     let read = text.parse::<Filter>();
     read.map(Arc::new)
@@ -348,13 +358,8 @@ impl Instance for Service {
         &self,
         request: Request<v1::ReloadRequest>,
     ) -> Result<Response<v1::ReloadResponse>, Status> {
-        // A client that goes does not leave a change half done.
         let asked = Arc::clone(&self.asked);
-        let reload = async move { asked.reload(request.into_inner()).await };
-        match tokio::spawn(reload).await {
-            Ok(answer) => answer.map(Response::new),
-            Err(_) => Err(Status::internal("the change failed")),
-        }
+        to_its_end(async move { asked.reload(request.into_inner()).await }).await
     }
 
     async fn list_programs(
@@ -369,13 +374,12 @@ impl Instance for Service {
         &self,
         request: Request<v1::UpgradeProcessRequest>,
     ) -> Result<Response<v1::UpgradeProcessResponse>, Status> {
-        // A client that goes does not leave a change half done.
         let asked = Arc::clone(&self.asked);
-        let upgrade = async move { asked.upgrade(request.into_inner()).await };
-        match tokio::spawn(upgrade).await {
-            Ok(answer) => answer.map(|()| Response::new(v1::UpgradeProcessResponse {})),
-            Err(_) => Err(Status::internal("the upgrade failed")),
-        }
+        let upgrade = async move {
+            let upgraded = asked.upgrade(request.into_inner()).await;
+            upgraded.map(|()| v1::UpgradeProcessResponse {})
+        };
+        to_its_end(upgrade).await
     }
 
     async fn list_sets(
@@ -397,13 +401,8 @@ impl Instance for Service {
         &self,
         request: Request<v1::ChangeSetRequest>,
     ) -> Result<Response<v1::ChangeSetResponse>, Status> {
-        // A client that goes leaves no process behind the others.
         let asked = Arc::clone(&self.asked);
-        let change = async move { asked.change_set(request.into_inner()).await };
-        match tokio::spawn(change).await {
-            Ok(answer) => answer.map(Response::new),
-            Err(_) => Err(Status::internal("the change failed")),
-        }
+        to_its_end(async move { asked.change_set(request.into_inner()).await }).await
     }
 
     async fn list_drop_reasons(

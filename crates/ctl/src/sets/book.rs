@@ -12,9 +12,9 @@ use super::set::{Said, Set};
 use super::told::{Done, Listed, NotChanged, Numbers, Wanted};
 use super::{SetChange, What};
 
-/// What outlives the process that changes sets: the one that takes its place begins with it.
+/// A log of the changes of sets. It outlives the process that writes it, and the next one starts from it.
 pub trait SetLog: Send + fmt::Debug {
-    /// What was written, all lines.
+    /// All lines written so far.
     ///
     /// # Errors
     ///
@@ -120,7 +120,7 @@ impl Book {
                 _ => {}
             }
         }
-        // What is over would take the room of what is not.
+        // Expired entries would take the room of live ones.
         for set in &mut self.sets {
             set.expire(now);
         }
@@ -261,7 +261,7 @@ impl Book {
             }
             told.extend(self.carry_out(number, vec![What::Remove(gone), What::Add(come)]));
         }
-        // What is left of entries that the file has no longer would come back with it.
+        // A removal that was logged for an entry would apply again when the file has the entry again.
         self.write_anew();
         told
     }

@@ -87,7 +87,7 @@ fn listed(book: &Book) -> BTreeSet<Prefix> {
     }
 }
 
-/// What was over before a process died takes no room of what is not.
+/// Entries that expired before a process died take no room from live ones.
 #[test]
 fn entries_that_are_over_do_not_come_back() {
     let log = Kept::default();
@@ -114,7 +114,7 @@ fn entries_that_are_over_do_not_come_back() {
         timeout: None,
     };
     next.change("blocked", &wanted).unwrap();
-    // What is written after half a line is a line of its own.
+    // The next line is one of its own, and not the end of the half one.
     assert!(
         log.0
             .lock()

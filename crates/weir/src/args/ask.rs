@@ -251,16 +251,8 @@ pub(crate) struct Upgrade {
     /// How long each step is waited for, in seconds
     #[arg(long, value_name = "SECONDS", default_value = "60", value_parser = seconds)]
     pub(crate) timeout: std::time::Duration,
-    /// The instance: its name, or the path of its control socket; the one that
-    /// runs without it
-    #[arg(long, short, value_name = "NAME")]
-    pub(crate) instance: Option<String>,
-    /// How the answer is printed
-    #[arg(long, value_enum, default_value_t)]
-    pub(crate) output: Format,
-    /// Show no progress
-    #[arg(long, short)]
-    pub(crate) quiet: bool,
+    #[command(flatten)]
+    pub(crate) shown: Shown,
 }
 
 #[derive(Debug, ClapArgs)]
@@ -337,6 +329,13 @@ pub(crate) struct Resizing {
     /// How long it is waited for, in seconds; with 0 not at all
     #[arg(long, value_name = "SECONDS", default_value = "60", value_parser = seconds)]
     pub(crate) timeout: std::time::Duration,
+    #[command(flatten)]
+    pub(crate) shown: Shown,
+}
+
+/// Whom a command of some length asks, and how it shows what comes of it.
+#[derive(Debug, ClapArgs)]
+pub(crate) struct Shown {
     /// The instance: its name, or the path of its control socket; the one that
     /// runs without it
     #[arg(long, short, value_name = "NAME")]

@@ -20,7 +20,7 @@ const LOOK: Duration = Duration::from_millis(50);
 
 pub(crate) fn drain(args: &Drain) -> Outcome {
     let how = &args.how;
-    let seen = ask(how.instance.as_deref(), async |mut client| {
+    let seen = ask(how.shown.instance.as_deref(), async |mut client| {
         let before = places(&mut client).await?;
         let runtimes = match &args.host {
             Some(host) => on_host(&before, host)?,
@@ -39,12 +39,12 @@ pub(crate) fn drain(args: &Drain) -> Outcome {
         Ok(watch)
     })?;
     let text = seen.told();
-    answer(seen, how.output, json!({}), &text)
+    answer(seen, how.shown.output, json!({}), &text)
 }
 
 pub(crate) fn scale(args: &Scale) -> Outcome {
     let how = &args.how;
-    let seen = ask(how.instance.as_deref(), async |mut client| {
+    let seen = ask(how.shown.instance.as_deref(), async |mut client| {
         let before = places(&mut client).await?;
         let request = v1::ScaleRuntimesRequest {
             runtimes: args.runtimes,
@@ -65,7 +65,7 @@ pub(crate) fn scale(args: &Scale) -> Outcome {
         false => seen.told(),
     };
     let json = json!({ "runtimes": args.runtimes, "started": seen.starting });
-    answer(seen, how.output, json, &text)
+    answer(seen, how.shown.output, json, &text)
 }
 
 /// Prints what has come and gone, in JSON behind what is in `json`; where it failed, in JSON alone.
@@ -145,7 +145,7 @@ impl Watch {
             begun: Instant::now(),
             took: Duration::ZERO,
             timeout: how.timeout,
-            bar: match how.quiet || how.timeout.is_zero() {
+            bar: match how.shown.quiet || how.timeout.is_zero() {
                 true => ProgressBar::hidden(),
                 false => ProgressBar::new_spinner(),
             },

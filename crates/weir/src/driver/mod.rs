@@ -37,6 +37,7 @@ mod supply;
 mod wiring;
 mod workers;
 
+pub(crate) use cluster::ENDS_WITH_SWITCH;
 #[cfg(test)]
 pub(crate) use cluster::tests::Bed as ClusterBed;
 pub use cluster::{

@@ -28,7 +28,7 @@ use super::texts;
 /// Runs the agent until it is ended.
 pub(crate) fn run(args: &Args, kinds: &[Kind]) -> Outcome {
     if program::is_tried() {
-        // Its words are taken. It would go on with what the program before has.
+        // The program takes its words. It loads no chain: it would go on with the program before's.
         return Ok(Exit::Done);
     }
     if let Some(parent) = args.parent {

@@ -155,10 +155,10 @@ impl Leaving {
             !leaver.look(cluster)
         });
         self.renewed.retain(|place| {
-            if !cluster.is_free(*place) {
+            let Some(next) = cluster.free_at(*place) else {
                 return true;
-            }
-            if let Err(error) = cluster.start_at(*place) {
+            };
+            if let Err(error) = cluster.start_free(next) {
                 say(format_args!(
                     "warning: place {} stays without a runtime: {error}",
                     place + 1

@@ -14,8 +14,8 @@ use crate::{chains, kept, set_log};
 
 /// Has this process use the texts of the run that has started it.
 pub(super) fn inherit() {
-    kept::inherit().unwrap_or_else(warn);
-    set_log::inherit().unwrap_or_else(|error| {
+    kept::TEXTS.inherit().unwrap_or_else(warn);
+    set_log::SET_LOG.inherit().unwrap_or_else(|error| {
         say(format_args!(
             "warning: sets are as the file has them: what commands did with them can't be had ({error})"
         ));

@@ -9,7 +9,7 @@ use std::path::Path;
 use std::sync::OnceLock;
 
 use weir_ctl::hosts::Hosts;
-use weir_ctl::upgrade::{Found, HostPrograms, ProgramId, ProgramTarget, StateChange, Upgrades};
+use weir_ctl::upgrade::{Found, HostPrograms, ProgramId, ProgramTarget, Upgrades};
 use weir_graph::ChainFile;
 use weir_io::port::PortSpec;
 use weir_protocol::Key;
@@ -18,10 +18,10 @@ use super::identity::{key, name_of};
 use super::ports::Ports;
 use super::up::bound_to_one;
 use crate::args::{Host, Run};
-use crate::driver::HANDED_OVER;
-use crate::driver::link::{AtHost, Target};
+use crate::driver::link::AtHost;
+use crate::driver::{ENDS_WITH_SWITCH, HANDED_OVER};
 use crate::exit::{Exit, Failure, Outcome};
-use crate::program::{self, About, Program};
+use crate::program::{self, About, OwnAbout, Program, Target};
 use crate::say::say;
 use crate::{kept, service, set_log, version};
 
@@ -72,8 +72,8 @@ pub(super) fn resume() -> Result<bool, Failure> {
                 let _ = BEFORE.set(start.map_err(|_| senseless())?);
                 program::keep_former(file);
             }
-            TEXTS => kept::adopt(file),
-            SETS => set_log::adopt(file),
+            TEXTS => kept::TEXTS.hold(file),
+            SETS => set_log::SET_LOG.hold(file),
             _ => return Err(senseless()),
         }
     }
@@ -102,7 +102,10 @@ pub(super) fn conclude(outcome: Outcome) -> Outcome {
 
 /// Comes back where that fails: why.
 fn become_program(next: &File) -> std::io::Error {
-    let files = || Ok((program::open_own()?, kept::file()?, set_log::file()?));
+    let files = || {
+        let (texts, sets) = (kept::TEXTS.descriptor()?, set_log::SET_LOG.descriptor()?);
+        Ok((program::open_own()?, texts, sets))
+    };
     let (own, texts, sets) = match files() {
         Ok(files) => files,
         Err(error) => return error,
@@ -122,7 +125,7 @@ fn become_program(next: &File) -> std::io::Error {
 /// The programs of a run.
 #[derive(Debug)]
 pub(super) struct RunUpgrades {
-    about: About,
+    about: OwnAbout,
     /// Kinds of the functions that it has.
     functions: Vec<String>,
     /// Name of the switch's host.
@@ -180,11 +183,7 @@ fn obstacle(args: &Run, ports: &Ports) -> Option<String> {
         return Some("its bump fails open, and the process that guards it stays".to_owned());
     }
     if args.hosts.iter().all(|host| *host == Host::Local) {
-        return Some(
-            "its runtimes end with its process, so nobody could go on with its flows: runtimes of \
-             agents outlive it (`weir up`, `weir run --hosts`)"
-                .to_owned(),
-        );
+        return Some(ENDS_WITH_SWITCH.to_owned());
     }
     if args.standby && args.raised.is_none() {
         return Some(
@@ -227,16 +226,9 @@ impl RunUpgrades {
 
     /// What a target would change for a process that is `own`.
     fn found(&self, own: &About, target: &About) -> Result<Found, String> {
-        let changes = own.state_changes(target, &self.functions)?;
-        let changes = changes.into_iter().map(|change| StateChange {
-            function: change.function,
-            from: change.from,
-            to: change.to,
-            goes_back: change.goes_back,
-        });
         Ok(Found {
             program: id(&target.program),
-            changes: changes.collect(),
+            changes: own.state_changes(target, &self.functions)?,
         })
     }
 
@@ -245,20 +237,7 @@ impl RunUpgrades {
         if let Some(why) = &self.obstacle {
             return Err(why.clone());
         }
-        let (file, shown) = match target {
-            ProgramTarget::Path(path) => (program::open(path)?, path.display().to_string()),
-            ProgramTarget::Former => {
-                let former = program::former().map(File::try_clone);
-                let former = former.ok_or("it was no other program before")?;
-                let former = former.map_err(|error| error.to_string())?;
-                (former, "the program before".to_owned())
-            }
-        };
-        let about = program::ask(&file).map_err(|why| format!("{shown}: {why}"))?;
-        if let Some(why) = self.about.incompatible_with(&about) {
-            return Err(why);
-        }
-        program::try_words(&file).map_err(|why| format!("{shown}: {why}"))?;
+        let (file, about) = program::find(&self.about, &target_of(target))?;
         let found = self.found(&self.about, &about)?;
         Ok((file, found))
     }

@@ -51,15 +51,15 @@ pub(crate) fn upgrade(args: &Upgrade) -> Outcome {
             }
         }
     };
-    let (_, socket) = super::find(args.instance.as_deref())?;
-    let mut job = super::ask(args.instance.as_deref(), async |client| {
+    let (_, socket) = super::find(args.shown.instance.as_deref())?;
+    let mut job = super::ask(args.shown.instance.as_deref(), async |client| {
         let mut job = Job::new(args, client, socket, target);
         job.failed = job.run().await.err();
         Ok(job)
     })?;
     job.bar.finish_and_clear();
     let failed = job.failed.take();
-    if args.output == Format::Json {
+    if args.shown.output == Format::Json {
         output::json(&job.json(failed.as_ref()))?;
     }
     failed.map_or(Ok(Exit::Done), Err)
@@ -97,7 +97,7 @@ impl<'a> Job<'a> {
         socket: PathBuf,
         target: v1::ProgramTarget,
     ) -> Job<'a> {
-        let is_quiet = args.quiet || args.dry_run || args.output == Format::Json;
+        let is_quiet = args.shown.quiet || args.dry_run || args.shown.output == Format::Json;
         Job {
             args,
             client,
@@ -431,7 +431,7 @@ impl<'a> Job<'a> {
 
     /// Prints what is for people.
     fn tell(&self, text: &str) -> Result<(), Failure> {
-        match self.args.output {
+        match self.args.shown.output {
             Format::Json => Ok(()),
             Format::Text => self.bar.suspend(|| output::line(text.trim_end())),
         }

@@ -171,32 +171,30 @@ impl Programs {
         next.map(|host| host.host.clone())
     }
 
-    /// A runtime that serves as another program, and its host.
-    pub(super) fn next_runtime(&self, goal: &Goal) -> Option<(String, u32)> {
+    /// Runtimes of another program that are in their places, and their hosts.
+    fn old_runtimes(&self, goal: &Goal) -> impl Iterator<Item = (&str, &v1::RuntimePlace)> {
         let each = self.hosts.iter().flat_map(|host| {
             let runtimes = host.runtimes.iter();
             runtimes.map(move |its| (host, its))
         });
-        let mut old = each.filter(|(_, its)| !goal.is(its.program.as_ref()));
-        let serves = |host: &v1::HostPrograms, id: u32| {
-            let place = self.places.get(&id);
-            place.is_some_and(|place| is_up(place) && place.host == host.host)
-        };
-        let next = old.find(|(host, its)| serves(host, its.runtime));
-        next.map(|(host, its)| (host.host.clone(), its.runtime))
+        let old = each.filter(|(_, its)| !goal.is(its.program.as_ref()));
+        old.filter_map(|(host, its)| {
+            let place = self.places.get(&its.runtime)?;
+            (place.host == host.host).then_some((host.host.as_str(), place))
+        })
+    }
+
+    /// A runtime that serves as another program, and its host.
+    pub(super) fn next_runtime(&self, goal: &Goal) -> Option<(String, u32)> {
+        let mut old = self.old_runtimes(goal);
+        let next = old.find(|(_, place)| is_up(place));
+        next.map(|(host, place)| (host.to_owned(), place.id))
     }
 
     /// A runtime of another program is left that does not serve, and is not over: it starts, or ends.
     pub(super) fn has_more(&self, goal: &Goal) -> bool {
-        let each = self.hosts.iter().flat_map(|host| {
-            let runtimes = host.runtimes.iter();
-            runtimes.map(move |its| (host, its))
-        });
-        let mut old = each.filter(|(_, its)| !goal.is(its.program.as_ref()));
-        old.any(|(host, its)| {
-            let place = self.places.get(&its.runtime);
-            place.is_some_and(|place| place.state != "over" && place.host == host.host)
-        })
+        let mut old = self.old_runtimes(goal);
+        old.any(|(_, place)| place.state != "over")
     }
 
     /// The host of the switch, if that is another program.

@@ -36,6 +36,7 @@ use carrier::Carrier;
 pub use end::{ClusterEnd, GateCounts, RuntimeEnd};
 use ended::{Deaths, Ended};
 use member::{Member, NO_MEMBER, Site};
+pub(crate) use moves::ENDS_WITH_SWITCH;
 use node::ClusterNode;
 use phase::Phase;
 pub(super) use process::HELLO;

@@ -11,6 +11,11 @@ use super::deaths::FINISH_PATIENCE;
 use super::member::{Member, Site, State};
 use super::{Chain, Cluster};
 
+/// Why no other process could go on with a switch's flows.
+pub(crate) const ENDS_WITH_SWITCH: &str = "its runtimes end with its process, so nobody could go on \
+                                           with its flows: runtimes of agents outlive it (`weir \
+                                           up`, `weir run --hosts`)";
+
 impl Cluster {
     /// Moves what `what` selects of the units that `from` owns, in one chain
     /// or all; gives their number.
@@ -86,8 +91,7 @@ impl Cluster {
         let most = self.members.len();
         let id = self.free().first().copied();
         let id = id.ok_or_else(|| ExecError(format!("there may be {most} runtimes")))?;
-        self.place(id)?;
-        self.start_placed()?;
+        self.start_free(id)?;
         Ok(id)
     }
 
@@ -96,26 +100,22 @@ impl Cluster {
         place_of(runtime, self.members.len())
     }
 
-    /// A runtime may be started at this place.
-    pub(crate) fn is_free(&self, place: usize) -> bool {
-        let member = self.members.get(place);
-        let free = member.and_then(|member| member.free_for(self.members.len()));
-        free.is_some() && !self.shares_thread(place)
+    /// The runtime that may be started at this place.
+    pub(crate) fn free_at(&self, place: usize) -> Option<RuntimeId> {
+        let member = self.members.get(place)?;
+        // Runtimes of one thread start and end together.
+        let is_alone = !self.shares_thread(place);
+        member.free_for(self.members.len()).filter(|_| is_alone)
     }
 
-    /// Starts a runtime at this place, if it is free.
+    /// Starts that runtime.
     ///
     /// # Errors
     ///
     /// No thread can be started.
-    pub(crate) fn start_at(&mut self, place: usize) -> Result<(), ExecError> {
-        let free = self.free();
-        let id = free.into_iter().find(|id| self.place_of(*id) == place);
-        if let Some(id) = id {
-            self.place(id)?;
-            self.start_placed()?;
-        }
-        Ok(())
+    pub(crate) fn start_free(&mut self, runtime: RuntimeId) -> Result<(), ExecError> {
+        self.place(runtime)?;
+        self.start_placed()
     }
 
     /// Whether another process can go on with all flows where this one ends.
@@ -125,11 +125,7 @@ impl Cluster {
     /// It can't: why, for people.
     pub(crate) fn may_hand_over(&self) -> Result<(), String> {
         let Some(remote) = &self.settings.remote else {
-            return Err(
-                "its runtimes end with the switch's process, so nobody could go on with its flows: \
-                 runtimes of agents outlive it (`weir up`, `weir run --hosts`)"
-                    .to_owned(),
-            );
+            return Err(ENDS_WITH_SWITCH.to_owned());
         };
         let members = self.members.iter().enumerate();
         let mut here = members.filter(|(place, _)| remote.agent_of(*place).is_none());
@@ -148,12 +144,9 @@ impl Cluster {
 
     /// Ids of the runtimes that may be started, those of places that had none first.
     fn free(&self) -> Vec<RuntimeId> {
-        let most = self.members.len();
-        let members = (0..).zip(&self.members);
-        // Runtimes of one thread start and end together.
-        let free = members.filter(|(place, _)| !self.shares_thread(*place));
-        let mut free: Vec<(bool, RuntimeId)> = free
-            .filter_map(|(_, its)| Some((its.state != State::Absent, its.free_for(most)?)))
+        let members = self.members.iter().enumerate();
+        let mut free: Vec<(bool, RuntimeId)> = members
+            .filter_map(|(place, its)| Some((its.state != State::Absent, self.free_at(place)?)))
             .collect();
         free.sort_by_key(|(again, _)| *again);
         free.into_iter().map(|(_, id)| id).collect()

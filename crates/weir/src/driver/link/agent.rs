@@ -25,7 +25,7 @@ use super::hello::{
 use super::mailbox::Mailbox;
 use super::programs::{Programs, Question};
 use super::trial::Trial;
-use crate::program::{About, Program};
+use crate::program::{OwnAbout, Program};
 use crate::seed;
 
 /// Longest sleep of the agent.
@@ -92,8 +92,8 @@ pub(super) struct Runtime {
     /// Since when it has no switch, and how many units it has then.
     pub(super) waits: Option<Instant>,
     pub(super) units: u64,
-    /// Its program.
-    pub(super) program: Program,
+    /// Its program, where it is not the agent's.
+    pub(super) program: Option<Program>,
 }
 
 /// See the module.
@@ -102,7 +102,7 @@ pub(crate) struct Agent {
     pub(super) key: Key,
     command: ProcessCommand,
     /// Its program.
-    pub(super) about: About,
+    pub(super) about: OwnAbout,
     /// See [`Programs::incarnation`].
     pub(super) incarnation: u64,
     /// The last answers about programs, the newest first.
@@ -129,7 +129,7 @@ impl Agent {
     pub(crate) fn listen(
         at: SocketAddr,
         key: Key,
-        program: (ProcessCommand, About),
+        program: (ProcessCommand, OwnAbout),
         bounds: (usize, Duration),
     ) -> Result<Agent, ExecError> {
         let failed = |error: std::io::Error| ExecError(format!("can't listen on {at}: {error}"));
@@ -140,7 +140,7 @@ impl Agent {
     /// An agent with this mailbox that has nothing yet.
     pub(super) fn over(
         (mailbox, key): (Mailbox, Key),
-        (command, about): (ProcessCommand, About),
+        (command, about): (ProcessCommand, OwnAbout),
         (most, outlive): (usize, Duration),
     ) -> Agent {
         Agent {
@@ -442,7 +442,7 @@ impl Agent {
                     network,
                     run,
                     kind,
-                    program: Program::own().clone(),
+                    program: None,
                     waits: None,
                     units: 0,
                 };

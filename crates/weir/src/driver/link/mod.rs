@@ -33,7 +33,7 @@ pub(crate) use hello::kind;
 pub use lease::Lease;
 pub(crate) use lease::{LeasePlan, Standing};
 pub(super) use node::{LinkNode, LinkPlan};
-pub(crate) use programs::{AtHost, Target};
+pub(crate) use programs::AtHost;
 pub use remote::RemoteProcess;
 pub(super) use survivors::Found;
 

@@ -2,7 +2,6 @@
 //! switch's side of it (docs/upgrade.md).
 
 use std::net::SocketAddr;
-use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
 use serde::{Deserialize, Serialize};
@@ -12,7 +11,7 @@ use weir_protocol::{Key, Peer};
 
 use super::hello::VERSION;
 use super::socket::{NETWORK, socket_for};
-use crate::program::{About, Program};
+use crate::program::{About, Program, Target};
 use crate::seed;
 
 /// Longest wait for an agent's answer: it may have to try a program first, which loads the chains.
@@ -23,16 +22,6 @@ const PATIENCE_ALONE: Duration = Duration::from_secs(3);
 const AGAIN: Duration = Duration::from_millis(100);
 /// Octets of the longest answer.
 const ROOM: usize = 64 << 10;
-
-/// A program that may take the place of another one.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub(crate) enum Target {
-    /// The one at this path of the host.
-    Path(PathBuf),
-    /// The one before.
-    Former,
-}
 
 /// A switch's question to an agent.
 #[derive(Clone, Debug, Serialize, Deserialize)]

@@ -14,10 +14,10 @@ use weir_protocol::stream::ProcessStart;
 use super::super::process::{ProcessCommand, Running};
 use super::agent::{Agent, LONGEST, Runtime};
 use super::mailbox::Mailbox;
-use super::programs::{Programs, Question, RuntimeProgram, Take, Target};
+use super::programs::{Programs, Question, RuntimeProgram, Take};
 use super::trial::Trial;
 use super::votes::{KeptVotes, Votes};
-use crate::program::{self, About, HandOff, Program};
+use crate::program::{self, About, HandOff, OwnAbout, Program, Target};
 
 /// Kinds of the messages: the agent, with its socket and the program that it was; each of its
 /// runtimes, with the channel to it; the end.
@@ -102,16 +102,21 @@ impl Agent {
             version: super::hello::VERSION,
             number,
             incarnation: self.incarnation,
-            own: self.about.clone(),
+            own: About::clone(&self.about),
             runtimes: runtimes
                 .map(|runtime| RuntimeProgram {
                     id: runtime.id,
                     run: runtime.run.clone(),
-                    program: runtime.program.clone(),
+                    program: self.program_of(runtime),
                 })
                 .collect(),
             target,
         }
+    }
+
+    fn program_of(&self, runtime: &Runtime) -> Program {
+        let own = || self.about.program.clone();
+        runtime.program.clone().unwrap_or_else(own)
     }
 
     /// A program, once it was seen to work in the place of this one. `None` while it is tried, or
@@ -191,7 +196,7 @@ impl Agent {
                 kind: runtime.kind.clone(),
                 waits: runtime.waits.map(|since| since.elapsed()),
                 units: runtime.units,
-                program: runtime.program.clone(),
+                program: self.program_of(runtime),
             };
             let files = vec![runtime.channel.as_fd()];
             all.push((RUNTIME, serde_json::to_vec(&kept)?, files));
@@ -207,7 +212,7 @@ impl Agent {
     /// What that has left makes no sense.
     pub(crate) fn resume(
         command: &ProcessCommand,
-        about: &About,
+        about: &OwnAbout,
         (most, outlive): (usize, Duration),
     ) -> Result<Option<Agent>, String> {
         let failed = |error: std::io::Error| format!("what the program before has left: {error}");
@@ -249,7 +254,7 @@ impl Agent {
                     agent.adopt(kept, channel).ok_or_else(senseless)?;
                 }
                 (END, Some(agent)) => {
-                    let itself = Some(Ok(about.clone()));
+                    let itself = Some(Ok(About::clone(about)));
                     agent.answered = vec![agent.programs(answered, itself)];
                     return Ok(resumed);
                 }
@@ -276,7 +281,7 @@ impl Agent {
             kind: kept.kind,
             waits,
             units: kept.units,
-            program: kept.program,
+            program: Some(kept.program),
         };
         let pair = (ProcessStart(switch), ProcessStart(start));
         self.runtimes.insert(pair, runtime);

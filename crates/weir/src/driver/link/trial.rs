@@ -3,8 +3,7 @@
 use std::fs::File;
 use std::sync::mpsc::{Receiver, TryRecvError, channel};
 
-use super::programs::Target;
-use crate::program::{self, About};
+use crate::program::{self, About, OwnAbout, Target};
 
 type Found = Result<(File, About), String>;
 
@@ -21,12 +20,12 @@ impl Trial {
     /// # Errors
     ///
     /// There is no thread.
-    pub(super) fn start(number: u64, own: About, target: Target) -> Result<Trial, String> {
+    pub(super) fn start(number: u64, own: OwnAbout, target: Target) -> Result<Trial, String> {
         let (sender, found) = channel();
         let thread = std::thread::Builder::new().name("trial".to_owned());
         let started = thread.spawn(move || {
             // The agent may have no use for it any more.
-            let _ = sender.send(find(&own, &target));
+            let _ = sender.send(program::find(&own, &target));
         });
         match started {
             Ok(_) => Ok(Trial { number, found }),
@@ -44,23 +43,4 @@ impl Trial {
             }
         }
     }
-}
-
-/// A program that works beside this one and in its place.
-fn find(own: &About, target: &Target) -> Result<(File, About), String> {
-    let (file, shown) = match target {
-        Target::Path(path) => (program::open(path)?, path.display().to_string()),
-        Target::Former => {
-            let former = program::former().map(File::try_clone);
-            let former = former.ok_or("it was no other program before")?;
-            let former = former.map_err(|error| error.to_string())?;
-            (former, "the program before".to_owned())
-        }
-    };
-    let about = program::ask(&file).map_err(|why| format!("{shown}: {why}"))?;
-    if let Some(why) = own.incompatible_with(&about) {
-        return Err(why);
-    }
-    program::try_words(&file).map_err(|why| format!("{shown}: {why}"))?;
-    Ok((file, about))
 }
