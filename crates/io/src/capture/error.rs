@@ -87,6 +87,13 @@ pub enum CaptureError {
     },
 }
 
+impl CaptureError {
+    /// True where nothing is wrong: the source has no more bytes now, and reading goes on later.
+    pub fn is_wait(&self) -> bool {
+        matches!(self, Self::Read { source, .. } if source.kind() == io::ErrorKind::WouldBlock)
+    }
+}
+
 impl fmt::Display for CaptureError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {

@@ -91,8 +91,11 @@ impl<R: Read> Input<R> {
             if count == 0 {
                 return Ok(true);
             }
-            if !self.fill(1)? {
-                return Ok(false);
+            match self.fill(1) {
+                Ok(true) => {}
+                // What is skipped can't be gone back to: it waits here.
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
+                ended => return ended,
             }
         }
     }

@@ -1,6 +1,6 @@
 //! The reader of both formats: finds out which one it has, then hands out packets.
 
-use std::io::Read;
+use std::io::{self, Read};
 
 use super::CaptureError;
 use super::format::{Interface, Stop};
@@ -73,7 +73,8 @@ impl<R: Read> CaptureReader<R> {
     ///
     /// [`CaptureError::Truncated`], [`Corrupt`](CaptureError::Corrupt),
     /// [`UnknownVersion`](CaptureError::UnknownVersion) or [`Read`](CaptureError::Read), once,
-    /// after all whole packets before the trouble were given out.
+    /// after all whole packets before the trouble were given out. Where the source would have to wait
+    /// ([`CaptureError::is_wait`]), reading may go on.
     #[expect(
         clippy::should_implement_trait,
         reason = "an iterator can't lend its buffer"
@@ -91,6 +92,11 @@ impl<R: Read> CaptureReader<R> {
             Ok(None) => {
                 self.ended = true;
                 return Ok(None);
+            }
+            // The next call goes on where this one was.
+            Err(Stop::Read(source)) if source.kind() == io::ErrorKind::WouldBlock => {
+                let at = self.input.bytes_read();
+                return Err(CaptureError::Read { at, source });
             }
             Err(stop) => {
                 self.ended = true;

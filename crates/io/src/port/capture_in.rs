@@ -6,8 +6,12 @@ use std::path::Path;
 
 use weir_packet::{Frame, FrameMeta, FramePool, LinkType, NoFrame, Side, Time};
 
+use super::pipe::{self, Patience, Pipe};
 use super::{InputPort, PortCounters, PortDrop, PortError, Received};
 use crate::capture::{CaptureError, CaptureReader};
+
+/// How long one call waits for the first packet of a pipe, in ms: short, as the thread has other work.
+const PATIENCE: i32 = 1;
 
 /// Packets from a pcap or pcapng file, with the file's times. They are
 /// numbered as Wireshark does.
@@ -15,6 +19,8 @@ pub struct CaptureInput {
     path: String,
     reader: CaptureReader<Box<dyn Read>>,
     length: Option<u64>,
+    /// Of a source at which nothing may be for a while.
+    patience: Option<Patience>,
     number: u8,
     side: Side,
     /// Bytes of a record for which no frame was free; it comes first next time.
@@ -44,24 +50,30 @@ impl CaptureInput {
     /// If it can't be opened or is no capture.
     pub fn open(path: &Path, number: u8, side: Side) -> Result<CaptureInput, PortError> {
         let name = path.display().to_string();
-        let (source, length): (Box<dyn Read>, _) = if path.as_os_str() == "-" {
-            (Box::new(std::io::stdin()), None)
-        } else {
-            let file = File::open(path).map_err(|error| {
-                PortError::new(&name, format!("can't open the capture: {error}"))
-            })?;
-            let length = file
-                .metadata()
-                .ok()
-                .filter(|m| m.is_file())
-                .map(|m| m.len());
-            (Box::new(file), length)
+        let file = match path.as_os_str() == "-" {
+            true => pipe::standard(&std::io::stdin()),
+            false => File::open(path),
+        };
+        let file = file
+            .map_err(|error| PortError::new(&name, format!("can't open the capture: {error}")))?;
+        let length = file
+            .metadata()
+            .ok()
+            .filter(|m| m.is_file())
+            .map(|m| m.len());
+        let (source, patience): (Box<dyn Read>, _) = match length {
+            Some(_) => (Box::new(file), None),
+            None => {
+                let (pipe, patience) = Pipe::new(file);
+                (Box::new(pipe), Some(patience))
+            }
         };
         let reader = CaptureReader::open(source).map_err(|error| PortError::new(&name, error))?;
         Ok(CaptureInput {
             path: name,
             reader,
             length,
+            patience,
             number,
             side,
             waiting: None,
@@ -82,6 +94,13 @@ impl CaptureInput {
     }
 }
 
+/// Has reads wait for so long from now on.
+fn wait(patience: Option<&Patience>, ms: i32) {
+    if let Some(patience) = patience {
+        patience.set(ms);
+    }
+}
+
 impl InputPort for CaptureInput {
     fn receive(
         &mut self,
@@ -98,6 +117,7 @@ impl InputPort for CaptureInput {
                 }
             }
         }
+        wait(self.patience.as_ref(), PATIENCE);
         while into.len() < max && !self.ended {
             let record = match self.reader.next() {
                 Ok(Some(record)) => record,
@@ -110,8 +130,10 @@ impl InputPort for CaptureInput {
                     self.cut_short = Some(error.to_string());
                     break;
                 }
+                Err(error) if error.is_wait() => break,
                 Err(error) => return Err(PortError::new(&self.path, error)),
             };
+            wait(self.patience.as_ref(), 0);
             self.sequence += 1;
             let mut meta = FrameMeta::received(Time(record.time_ns), record.data.len() as u32);
             meta.wire_len = record.wire_len.max(record.data.len() as u32);

@@ -10,6 +10,7 @@ mod generator;
 mod memory;
 mod merged;
 mod null;
+mod pipe;
 mod spec;
 #[cfg(test)]
 mod tests;

@@ -318,3 +318,71 @@ fn a_file_is_not_read_and_written_at_once() {
     );
     assert!(check_apart([&file, &linked], [&other, &PortSpec::Null, &PortSpec::Null]).is_ok());
 }
+
+/// A pipe at which nothing is for now is a port without packets, not one that stands still; cut
+/// anywhere, its packets come whole.
+#[test]
+fn a_pipe_that_is_empty_for_now_holds_nobody_up() {
+    use std::io::Write as _;
+
+    let folder = temporary("pipe");
+    let _ = std::fs::remove_file(&folder);
+    rustix::fs::mknodat(
+        rustix::fs::CWD,
+        &folder,
+        rustix::fs::FileType::Fifo,
+        rustix::fs::Mode::from_raw_mode(0o600),
+        0,
+    )
+    .unwrap();
+    // A header, and three packets of 60 bytes.
+    let mut bytes = vec![0xd4, 0xc3, 0xb2, 0xa1, 2, 0, 4, 0];
+    bytes.extend([0; 8]);
+    bytes.extend(65_535u32.to_le_bytes());
+    bytes.extend(1u32.to_le_bytes());
+    for packet in 0..3u8 {
+        for word in [u32::from(packet), 0, 60, 60] {
+            bytes.extend(word.to_le_bytes());
+        }
+        bytes.extend([packet; 60]);
+    }
+    let path = folder.clone();
+    let (ask, asked) = std::sync::mpsc::channel::<usize>();
+    let writer = std::thread::spawn(move || {
+        let mut pipe = std::fs::OpenOptions::new().write(true).open(path).unwrap();
+        let mut rest = bytes.as_slice();
+        for count in asked {
+            let (now, later) = rest.split_at(count.min(rest.len()));
+            pipe.write_all(now).unwrap();
+            rest = later;
+        }
+    });
+    // The header alone, then in the middle of the first packet, of the second one's header, the rest.
+    ask.send(24).unwrap();
+    let mut port = super::CaptureInput::open(&folder, 0, Side::Inside).unwrap();
+    let mut pool = FramePool::with_layout(layout(64, 4));
+    let mut receive = |wanted: usize| {
+        let mut frames = Vec::new();
+        let until = std::time::Instant::now() + std::time::Duration::from_secs(20);
+        while frames.len() < wanted && std::time::Instant::now() < until {
+            let received = port.receive(&mut pool, &mut frames, 64).unwrap();
+            assert_eq!(received, Received::More);
+        }
+        // One call more finds nothing, and returns.
+        let received = port.receive(&mut pool, &mut frames, 64).unwrap();
+        let first: Vec<u8> = frames.iter().map(|f| pool.memory().bytes(f)[0]).collect();
+        pool.give_all(&mut frames);
+        (received, first)
+    };
+    assert_eq!(receive(0), (Received::More, vec![]));
+    ask.send(40).unwrap();
+    assert_eq!(receive(0), (Received::More, vec![]));
+    ask.send(46).unwrap();
+    assert_eq!(receive(1), (Received::More, vec![0]));
+    ask.send(1_000).unwrap();
+    assert_eq!(receive(2), (Received::More, vec![1, 2]));
+    drop(ask);
+    writer.join().unwrap();
+    assert_eq!(receive(0), (Received::End, vec![]));
+    std::fs::remove_file(&folder).unwrap();
+}

@@ -241,14 +241,14 @@ struct PortsNode<'a, 'w, C> {
 }
 
 impl<C: Executor> PortsNode<'_, '_, C> {
-    /// Takes a batch in, if there is room for one: how many packets.
-    fn read(&mut self) -> usize {
+    /// Takes a batch in: how many packets; `None` where there is no room for one.
+    fn read(&mut self) -> Option<usize> {
         let line = &mut *self.line;
         let room = match line.executor.room().min(BATCH) {
             // Room may never come again. The end needs none, and a packet of each input that was
             // read before has its frame.
             0 if line.input.is_over() => 1,
-            0 => return 0,
+            0 => return None,
             room => room,
         };
         let pool = line.executor.pool();
@@ -268,13 +268,13 @@ impl<C: Executor> PortsNode<'_, '_, C> {
         if self.batches.is_multiple_of(1_024) {
             show_progress(self.progress, &line.input);
         }
-        read
+        Some(read)
     }
 
     fn round(&mut self) -> Result<Round, Failure> {
         self.line.input.look();
         self.service.alive();
-        let mut read = 0;
+        let mut read = None;
         if self.line.hands_over && self.ended.is_none() {
             self.ended = Some(Ok(()));
         }
@@ -298,7 +298,9 @@ impl<C: Executor> PortsNode<'_, '_, C> {
             line.close()?;
         }
         Ok(Round {
-            worked: round.worked || read > 0 || self.alone,
+            worked: round.worked || read.is_some_and(|packets| packets > 0) || self.alone,
+            // Nobody says when packets come out of a pipe.
+            blocked: round.blocked || (self.ended.is_none() && read == Some(0)),
             over,
             ..round
         })
