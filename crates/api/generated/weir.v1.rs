@@ -565,6 +565,67 @@ pub struct GetStatsResponse {
     /// Switches before runtimes, one per chain.
     #[prost(message, repeated, tag = "10")]
     pub switches: ::prost::alloc::vec::Vec<SwitchStats>,
+    /// How the number of runtimes follows their load; only where it does (`weir run --scaling`).
+    #[prost(message, optional, tag = "11")]
+    pub scaling: ::core::option::Option<ScalingStats>,
+}
+/// Scaling: runtimes are started and drained as their load asks for.
+#[derive(Clone, PartialEq, ::prost::Message)]
+pub struct ScalingStats {
+    /// Fewest and most runtimes.
+    #[prost(uint32, tag = "1")]
+    pub minimum: u32,
+    #[prost(uint32, tag = "2")]
+    pub maximum: u32,
+    /// Time between two decisions.
+    #[prost(uint64, tag = "3")]
+    pub interval_ns: u64,
+    /// Packets per second that one runtime took in at the last overload; 0 before one.
+    #[prost(uint64, tag = "4")]
+    pub peak: u64,
+    /// Runtimes that were started.
+    #[prost(uint64, tag = "5")]
+    pub started: u64,
+    /// Runtimes that were drained and ended.
+    #[prost(uint64, tag = "6")]
+    pub drained: u64,
+    /// Units that were moved away from overloaded runtimes.
+    #[prost(uint64, tag = "7")]
+    pub moved: u64,
+    /// Decisions that could not be carried out.
+    #[prost(uint64, tag = "8")]
+    pub refused: u64,
+    /// Runtimes with units, or that may get some.
+    #[prost(message, repeated, tag = "9")]
+    pub loads: ::prost::alloc::vec::Vec<RuntimeLoad>,
+    /// The newest decisions, the oldest first.
+    #[prost(message, repeated, tag = "10")]
+    pub decisions: ::prost::alloc::vec::Vec<ScalingDecision>,
+}
+/// The load of a runtime in the last interval.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct RuntimeLoad {
+    #[prost(uint32, tag = "1")]
+    pub runtime: u32,
+    /// Units that it owns.
+    #[prost(uint32, tag = "2")]
+    pub units: u32,
+    /// Packets per second that it took in; absent before it was seen for an interval.
+    #[prost(uint64, optional, tag = "3")]
+    pub packets_per_second: ::core::option::Option<u64>,
+    /// Share of the interval in which ports waited for it, in parts per thousand.
+    #[prost(uint32, tag = "4")]
+    pub held_back: u32,
+}
+/// A decision of scaling.
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct ScalingDecision {
+    /// Nanoseconds since the Unix epoch.
+    #[prost(uint64, tag = "1")]
+    pub unix_ns: u64,
+    /// What was done, or could not be, and why; for people.
+    #[prost(string, tag = "2")]
+    pub message: ::prost::alloc::string::String,
 }
 /// A router around the chains, or a tap.
 #[derive(Clone, PartialEq, ::prost::Message)]

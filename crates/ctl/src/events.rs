@@ -65,11 +65,13 @@ pub enum What {
     HostDied(String),
     /// The agent or the switch of a host has become another program: which one.
     Upgraded(String),
+    /// A runtime is started or drained, as its load and that of others ask for: why.
+    Scaled(String),
 }
 
 impl What {
     /// Every kind.
-    pub const KINDS: [&'static str; 12] = [
+    pub const KINDS: [&'static str; 13] = [
         "runtime_starts",
         "runtime_ready",
         "runtime_died",
@@ -82,6 +84,7 @@ impl What {
         "host_ready",
         "host_died",
         "upgraded",
+        "scaled",
     ];
 
     /// Its kind in a word, one of [`What::KINDS`].
@@ -99,6 +102,7 @@ impl What {
             What::HostReady => 9,
             What::HostDied(_) => 10,
             What::Upgraded(_) => 11,
+            What::Scaled(_) => 12,
         };
         What::KINDS[place]
     }
@@ -168,6 +172,7 @@ impl fmt::Display for What {
                 "switch {generation} takes the runtimes of the one before over: {runtimes}"
             ),
             What::HostReady => f.write_str("its agent is ready"),
+            What::Scaled(what) => f.write_str(what),
             What::Upgraded(to) => write!(f, "upgraded: {to}"),
         }
     }
@@ -312,6 +317,7 @@ mod tests {
             What::HostReady,
             What::HostDied("it was killed".to_owned()),
             What::Upgraded("the next one".to_owned()),
+            What::Scaled("starts runtime 3".to_owned()),
         ];
         let kinds: Vec<&str> = some.iter().map(What::kind).collect();
         assert_eq!(kinds, What::KINDS);

@@ -15,6 +15,7 @@ fn manual() -> String {
         include_str!("../../../docs/templates.md"),
         include_str!("../../../docs/cli.md"),
         include_str!("../../../docs/hosts.md"),
+        include_str!("../../../docs/scaling.md"),
         include_str!("../../../docs/sets.md"),
     ]
     .concat()
@@ -49,6 +50,7 @@ fn the_manual_has_a_row_for_each_key() {
     assert_eq!(untold(&composition::composition_keys()), nothing);
     assert_eq!(untold(&composition::host_keys()), nothing);
     assert_eq!(untold(&composition::port_keys()), nothing);
+    assert_eq!(untold(&composition::scaling_keys()), nothing);
     let other =
         Keys::<()>::new("", "").key("max", "Another text.", crate::form::Boolean, |_, _| {});
     assert_eq!(untold(&other), ["| `max` | Another text. |"]);

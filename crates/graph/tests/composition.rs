@@ -139,3 +139,59 @@ fn no_composition_panics() {
         }
     }
 }
+
+/// Hosts that may have more runtimes than at the start get them one by one in turn.
+#[test]
+fn places_are_of_the_start_and_then_of_all_hosts_in_turn() {
+    let text = "composition: edge\nchain: c.yaml\nhosts:\n- {name: a}\n- {name: b, runtimes: 1, \
+                most_runtimes: 3}\n- {name: c, runtimes: 1}\n- {name: d, most_runtimes: 1}\nswitch: \
+                a\nports: {in: gen}\nscaling: {minimum: 1, maximum: 5, interval: 500ms, held_back: \
+                5}\n";
+    let composition = read(text).unwrap_or_else(|errors| panic!("{}", render(&errors)));
+    assert_eq!(composition.places(), [1, 2, 1, 3, 1]);
+    assert_eq!(
+        (composition.runtimes(), composition.most_runtimes()),
+        (2, Some(5))
+    );
+    let scaling = &composition.scaling.as_ref().unwrap().value;
+    assert_eq!((scaling.minimum, scaling.maximum), (1, 5));
+    assert_eq!(
+        (scaling.interval_ms, scaling.held_back),
+        (Some(500), Some(5))
+    );
+    for (from, to, part) in [
+        (
+            "maximum: 5",
+            "maximum: 6",
+            "`maximum` is 6, and there may be 5",
+        ),
+        (
+            "minimum: 1",
+            "minimum: 3",
+            "the hosts have 2 runtimes at the start",
+        ),
+        (
+            "minimum: 1",
+            "minimum: 6",
+            "`minimum` 6 is above `maximum` 5",
+        ),
+        ("minimum: 1, ", "", "how few runtimes"),
+        ("500ms", "5ms", "from `20ms` to `60s`"),
+        ("held_back: 5", "held_back: 101", "0 to 100"),
+        (
+            "most_runtimes: 3",
+            "most_runtimes: 0",
+            "say `most_runtimes: 1` or more",
+        ),
+        (
+            "switch",
+            "most_runtimes: 7\nswitch",
+            "may have 5 runtimes together",
+        ),
+    ] {
+        let wrong = text.replacen(from, to, 1);
+        assert_ne!(wrong, text, "{from}");
+        let said = render(&read(&wrong).unwrap_err());
+        assert!(said.contains(part), "{from}: {said}");
+    }
+}

@@ -3,7 +3,8 @@
 //!
 //! *Out.* A runtime that loses packets at its input is overloaded. One more is
 //! started, and 500 flows at a time go there until nothing is lost any more. When
-//! the new one is full as well, one more is started.
+//! the new one is full as well, one more is started. Where ports wait instead of losing
+//! packets, a runtime for which they wait too long is overloaded ([`Load::held_back`]).
 //!
 //! *In.* When all runtimes take in less than half of the most that one took in at
 //! the last overload, the least loaded one is emptied, and stopped when it is empty.
@@ -17,10 +18,15 @@
 //!   overload nor calm. Nothing is emptied while a load is unknown.
 //! - Moves to a runtime stop when, by estimate (the units' mean rate at their
 //!   source), it will have as much as one could do at the overload.
+//! - What one can do is what one took in at the last overload, and at least half of what was known
+//!   before: a runtime that stood still for a moment looks overloaded, too.
 //! - A runtime with one unit can't be relieved: no runtime is started for it.
-//! - At the maximum of runtimes the least loaded one with room takes the flows.
+//! - At the maximum of runtimes the least loaded one with room takes the flows, if it was not
+//!   overloaded itself a short while ago: where all have too much, nothing moves.
 //! - No more than one runtime is being started, and no more than one emptied.
 
+mod decision;
+mod load;
 mod settings;
 #[cfg(test)]
 mod tests;
@@ -29,42 +35,10 @@ use std::collections::BTreeMap;
 
 use weir_packet::Time;
 use weir_protocol::ids::RuntimeId;
-use weir_protocol::message::{MoveMode, Workload};
 
+pub use decision::{Action, Decision, Why};
+pub use load::{Load, Rates};
 pub use settings::{ScalingSettings, SettingsError};
-
-/// An action for the coordinator. It reports no result: the next workload reports show
-/// it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Action {
-    /// Start one more runtime; it takes part from when it is in the cluster.
-    Add,
-    /// Move `count` units (`Switch::move_units` with `Selection::Number`).
-    Move {
-        /// The runtime that gives flows.
-        from: RuntimeId,
-        /// The runtime that takes them.
-        to: RuntimeId,
-        /// Most flows to move.
-        count: u32,
-        /// How.
-        mode: MoveMode,
-    },
-    /// Give all units of the runtime to others, and no new ones to it
-    /// (`Switch::drain`).
-    Drain {
-        /// Which.
-        runtime: RuntimeId,
-        /// How.
-        mode: MoveMode,
-    },
-    /// Stop the runtime: it reports no unit. It may still keep copies for others;
-    /// who carries it out waits for `Switch::is_drained`.
-    Remove {
-        /// Which.
-        runtime: RuntimeId,
-    },
-}
 
 /// The state of a runtime, from its reports.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -72,11 +46,20 @@ struct Seen {
     /// When it was last heard of; `None`: never.
     at: Option<Time>,
     /// The report of that time.
-    said: Workload,
-    /// Packets per second between its last two reports; `None` after one.
-    rate: Option<u64>,
-    /// Reports in a row with too many drops.
+    said: Load,
+    /// Between its last two reports; `None` after one.
+    rates: Option<Rates>,
+    /// Reports in a row that told of an overload.
     hot: u32,
+    /// The last report that did.
+    hot_at: Option<Time>,
+}
+
+impl Seen {
+    /// Packets per second.
+    fn rate(&self) -> Option<u64> {
+        self.rates.map(|rates| rates.packets)
+    }
 }
 
 /// The decision maker. Its whole state is a few numbers per runtime; the same calls
@@ -130,15 +113,25 @@ impl Scaling {
         self.leaving.map(|(runtime, _)| runtime)
     }
 
+    /// The rates of a runtime between its last two reports.
+    pub fn rates(&self, runtime: RuntimeId) -> Option<Rates> {
+        self.seen.get(&runtime).and_then(|seen| seen.rates)
+    }
+
+    /// The settings.
+    pub fn settings(&self) -> &ScalingSettings {
+        &self.settings
+    }
+
     /// Decides. To be called once per report interval: `reports` are those that came
     /// since the last call, `cluster` who runs now, those being emptied included.
     /// Reports of runtimes outside the cluster are ignored.
     pub fn step(
         &mut self,
         now: Time,
-        reports: &[(RuntimeId, Workload)],
+        reports: &[(RuntimeId, Load)],
         cluster: &[RuntimeId],
-    ) -> Vec<Action> {
+    ) -> Vec<Decision> {
         let mut actions = Vec::new();
         self.follow_cluster(now, cluster);
         self.hear(now, reports);
@@ -159,9 +152,10 @@ impl Scaling {
             changed = true;
             let first = Seen {
                 at: None,
-                said: Workload::default(),
-                rate: None,
+                said: Load::default(),
+                rates: None,
                 hot: 0,
+                hot_at: None,
             };
             self.seen.insert(runtime, first);
             if self.starting.take().is_some() {
@@ -177,27 +171,21 @@ impl Scaling {
     }
 
     /// Takes reports in.
-    fn hear(&mut self, now: Time, reports: &[(RuntimeId, Workload)]) {
+    fn hear(&mut self, now: Time, reports: &[(RuntimeId, Load)]) {
         for (runtime, said) in reports {
             let Some(seen) = self.seen.get_mut(runtime) else {
                 continue;
             };
-            let counts_on = said.packets >= seen.said.packets && said.drops >= seen.said.drops;
-            if let Some(at) = seen.at.filter(|_| counts_on) {
-                let since = now.since(at);
-                if since == 0 {
-                    continue;
-                }
-                let taken = per_second(said.packets - seen.said.packets, since);
-                let lost = per_second(said.drops - seen.said.drops, since);
-                seen.rate = Some(taken);
-                seen.hot = if lost > self.settings.drops {
-                    seen.hot.saturating_add(1)
-                } else {
-                    0
-                };
-            } else {
-                (seen.rate, seen.hot) = (None, 0);
+            if seen.at == Some(now) {
+                continue;
+            }
+            seen.rates = seen.at.and_then(|at| said.since(&seen.said, now.since(at)));
+            seen.hot = match seen.rates {
+                Some(rates) if self.settings.is_overload(&rates) => seen.hot.saturating_add(1),
+                _ => 0,
+            };
+            if seen.hot > 0 {
+                seen.hot_at = Some(now);
             }
             (seen.at, seen.said) = (Some(now), *said);
         }
@@ -213,7 +201,7 @@ impl Scaling {
         self.leaving() == Some(runtime)
     }
 
-    fn scale_out(&mut self, now: Time, cluster: &[RuntimeId], actions: &mut Vec<Action>) {
+    fn scale_out(&mut self, now: Time, cluster: &[RuntimeId], actions: &mut Vec<Decision>) {
         // Only a report of now can say that a runtime is hot: moves that were asked
         // for at the last step show in no older one.
         let hot: Vec<(RuntimeId, Seen)> = self
@@ -222,13 +210,15 @@ impl Scaling {
             .filter(|(_, seen)| seen.at == Some(now) && seen.hot >= self.settings.hot_reports)
             .map(|(runtime, seen)| (*runtime, *seen))
             .collect();
-        let most = self.seen.values().filter_map(|seen| seen.rate).max();
-        if let (Some(most), false) = (most, hot.is_empty()) {
+        let most = self.seen.values().filter_map(Seen::rate).max();
+        if let (Some(most @ 1..), false) = (most, hot.is_empty()) {
             // An overload goes on while it is not calm for a cool-down.
             let goes_on = self.relief.is_some() || self.starting.is_some();
             self.peak = Some(match self.peak {
                 Some(peak) if goes_on => peak.max(most),
-                _ => most,
+                // One that stood still for a moment took in little: that is not what it can do.
+                Some(peak) => most.max(peak / 2),
+                None => most,
             });
             self.last_change = now;
         } else if now.since(self.last_change) >= self.settings.cool_down {
@@ -241,9 +231,10 @@ impl Scaling {
         let mut load: BTreeMap<RuntimeId, u64> = self
             .seen
             .iter()
-            .map(|(runtime, seen)| (*runtime, seen.rate.unwrap_or(0)))
+            .map(|(runtime, seen)| (*runtime, seen.rate().unwrap_or(0)))
             .collect();
-        let mut wanted = cluster.len() < self.settings.minimum as usize;
+        let few = cluster.len() < self.settings.minimum as usize;
+        let mut wanted = few.then_some(Why::BelowMinimum);
         for (from, seen) in &hot {
             if self.is_leaving(*from) || seen.said.units < 2 {
                 continue;
@@ -251,31 +242,41 @@ impl Scaling {
             // Half of what a runtime has is enough for one step: moving all of few
             // units would move the hot spot.
             let count = self.settings.batch.min(seen.said.units / 2);
-            let per_unit = seen.rate.unwrap_or(0) / u64::from(seen.said.units.max(1));
-            let Some(to) = self.target(*from, &hot, &load, cluster) else {
-                wanted = true;
+            let per_unit = seen.rate().unwrap_or(0) / u64::from(seen.said.units.max(1));
+            let why = Why::Overload {
+                runtime: *from,
+                rates: seen.rates.unwrap_or_default(),
+            };
+            let Some(to) = self.target(now, *from, &hot, &load, cluster) else {
+                wanted = wanted.or(Some(why));
                 continue;
             };
             if let Some(load) = load.get_mut(&to) {
                 *load += per_unit * u64::from(count);
             }
-            actions.push(Action::Move {
+            let action = Action::Move {
                 from: *from,
                 to,
                 count,
                 mode: self.settings.mode,
-            });
+            };
+            actions.push(Decision { action, why });
         }
-        if wanted && self.starting.is_none() && cluster.len() < self.settings.maximum as usize {
+        if let Some(why) = wanted
+            && self.starting.is_none()
+            && cluster.len() < self.settings.maximum as usize
+        {
             self.starting = Some(now);
             self.last_change = now;
-            actions.push(Action::Add);
+            let action = Action::Add;
+            actions.push(Decision { action, why });
         }
     }
 
     /// The runtime to take flows of an overloaded one; `None` if one more is needed.
     fn target(
         &self,
+        now: Time,
         from: RuntimeId,
         hot: &[(RuntimeId, Seen)],
         load: &BTreeMap<RuntimeId, u64>,
@@ -294,29 +295,37 @@ impl Scaling {
         if self.starting.is_some() || cluster.len() < self.settings.maximum as usize {
             return None;
         }
+        // Where all have more than they can do, flows would go to and fro for ever.
+        let memory = u64::from(self.settings.calm_reports) * self.settings.report_interval;
+        let was_hot = |runtime: &RuntimeId| {
+            let hot_at = self.seen.get(runtime).and_then(|seen| seen.hot_at);
+            hot_at.is_some_and(|at| now.since(at) < memory)
+        };
         cluster
             .iter()
             .copied()
-            .filter(has_room)
+            .filter(|runtime| has_room(runtime) && !was_hot(runtime))
             .min_by_key(|runtime| (load.get(runtime).copied(), *runtime))
     }
 
-    fn scale_in(&mut self, now: Time, cluster: &[RuntimeId], actions: &mut Vec<Action>) {
+    fn scale_in(&mut self, now: Time, cluster: &[RuntimeId], actions: &mut Vec<Decision>) {
         if let Some((runtime, said)) = self.leaving {
             let report = self.seen.get(&runtime).filter(|seen| seen.at == Some(now));
             if report.is_some_and(|seen| seen.said.units == 0) {
-                actions.push(Action::Remove { runtime });
+                let action = Action::Remove { runtime };
+                let why = Why::Empty;
+                actions.push(Decision { action, why });
             } else if now.since(said) >= self.settings.patience {
                 self.leaving = Some((runtime, now));
-                actions.push(self.drain(runtime));
+                actions.push(self.drain(runtime, Why::NotEmpty));
             }
             self.calm = 0;
             return;
         }
-        if !self.is_calm(now, cluster) {
+        let Some(why) = self.calm(now, cluster) else {
             self.calm = 0;
             return;
-        }
+        };
         self.calm = self.calm.saturating_add(1);
         if self.calm < self.settings.calm_reports
             || now.since(self.last_change) < self.settings.cool_down
@@ -326,35 +335,32 @@ impl Scaling {
         let least = self
             .seen
             .iter()
-            .min_by_key(|(runtime, seen)| (seen.rate, seen.said.units, **runtime));
+            .min_by_key(|(runtime, seen)| (seen.rate(), seen.said.units, **runtime));
         if let Some((&runtime, _)) = least {
             self.leaving = Some((runtime, now));
             self.last_change = now;
             self.calm = 0;
-            actions.push(self.drain(runtime));
+            actions.push(self.drain(runtime, why));
         }
     }
 
-    fn drain(&self, runtime: RuntimeId) -> Action {
-        Action::Drain {
-            runtime,
-            mode: self.settings.mode,
-        }
+    fn drain(&self, runtime: RuntimeId, why: Why) -> Decision {
+        let mode = self.settings.mode;
+        let action = Action::Drain { runtime, mode };
+        Decision { action, why }
     }
 
-    /// True where one runtime less would do.
-    fn is_calm(&self, now: Time, cluster: &[RuntimeId]) -> bool {
-        let Some(peak) = self.peak else {
-            return false;
-        };
+    /// Why one runtime less would do; `None` where it would not.
+    fn calm(&self, now: Time, cluster: &[RuntimeId]) -> Option<Why> {
+        let peak = self.peak?;
         let stay = (self.seen.len() as u64).saturating_sub(1);
         if cluster.len() <= self.settings.minimum as usize || stay == 0 || self.starting.is_some() {
-            return false;
+            return None;
         }
         let share = |of: u64, parts: u32| of.saturating_mul(u64::from(parts)) / 1_000;
         let mut total = 0u64;
         for seen in self.seen.values() {
-            match seen.rate {
+            match seen.rate() {
                 Some(rate)
                     if self.is_fresh(now, seen)
                         && seen.hot == 0
@@ -362,15 +368,10 @@ impl Scaling {
                 {
                     total = total.saturating_add(rate);
                 }
-                _ => return false,
+                _ => return None,
             }
         }
-        total <= share(peak.saturating_mul(stay), self.settings.full)
+        let fits = total <= share(peak.saturating_mul(stay), self.settings.full);
+        fits.then_some(Why::Calm { total, peak })
     }
-}
-
-/// A number of things in a time (ns), per second.
-fn per_second(number: u64, nanoseconds: u64) -> u64 {
-    let rate = u128::from(number) * 1_000_000_000 / u128::from(nanoseconds.max(1));
-    u64::try_from(rate).unwrap_or(u64::MAX)
 }

@@ -4,6 +4,8 @@ use core::fmt;
 
 use weir_protocol::message::MoveMode;
 
+use super::Rates;
+
 /// Settings of [`super::Scaling`]. Times are in nanoseconds, shares in parts
 /// per thousand.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -14,7 +16,10 @@ pub struct ScalingSettings {
     /// Packets per second lost at a runtime's input above which it is
     /// overloaded. Default 100.
     pub drops: u64,
-    /// Reports in a row over the threshold before a runtime counts as
+    /// Share of the time in which ports waited for a runtime above which it is
+    /// overloaded. Default 100 (a tenth).
+    pub held_back: u32,
+    /// Reports in a row over a threshold before a runtime counts as
     /// overloaded. Default 1, as in the paper; more forgive short bursts and
     /// answer later.
     pub hot_reports: u32,
@@ -54,6 +59,7 @@ impl Default for ScalingSettings {
         ScalingSettings {
             report_interval: 1_000_000_000,
             drops: 100,
+            held_back: 100,
             hot_reports: 1,
             batch: 500,
             mode: MoveMode::Push,
@@ -97,10 +103,17 @@ impl fmt::Display for SettingsError {
 impl core::error::Error for SettingsError {}
 
 impl ScalingSettings {
+    /// True where a runtime of such a load is overloaded.
+    pub(super) fn is_overload(&self, rates: &Rates) -> bool {
+        rates.drops > self.drops || rates.held_back > self.held_back
+    }
+
+    /// Looks whether the settings make sense.
+    ///
     /// # Errors
     ///
-    /// The first setting that makes no sense.
-    pub(super) fn check(&self) -> Result<(), SettingsError> {
+    /// The first setting that makes none.
+    pub fn check(&self) -> Result<(), SettingsError> {
         let at_least_one = [
             ("report_interval", self.report_interval),
             ("hot_reports", u64::from(self.hot_reports)),
@@ -114,7 +127,11 @@ impl ScalingSettings {
         if self.minimum > self.maximum {
             return Err(SettingsError::MinimumAboveMaximum);
         }
-        let shares = [("calm", self.calm), ("full", self.full)];
+        let shares = [
+            ("held_back", self.held_back),
+            ("calm", self.calm),
+            ("full", self.full),
+        ];
         match shares.into_iter().find(|(_, share)| *share > 1_000) {
             Some((name, _)) => Err(SettingsError::AboveWhole(name)),
             None => Ok(()),

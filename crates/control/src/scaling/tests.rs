@@ -1,3 +1,5 @@
+use weir_protocol::message::MoveMode;
+
 use super::*;
 
 const SECOND: u64 = 1_000_000_000;
@@ -8,7 +10,7 @@ struct Model {
     scaling: Scaling,
     now: u64,
     /// Units and counts of each runtime that runs.
-    runtimes: BTreeMap<RuntimeId, (u32, Workload)>,
+    runtimes: BTreeMap<RuntimeId, (u32, Load)>,
     next: u32,
     /// Packets per second of a unit, and of a runtime at most.
     unit_rate: u64,
@@ -25,7 +27,7 @@ struct Model {
 impl Model {
     fn new(settings: ScalingSettings, units: &[u32]) -> Model {
         let runtime =
-            |(id, units): (usize, &u32)| (RuntimeId(id as u32), (*units, Workload::default()));
+            |(id, units): (usize, &u32)| (RuntimeId(id as u32), (*units, Load::default()));
         Model {
             scaling: Scaling::new(settings).unwrap(),
             now: 0,
@@ -93,6 +95,7 @@ impl Model {
         let actions = self
             .scaling
             .step(Time(self.now * SECOND), &reports, &cluster);
+        let actions: Vec<Action> = actions.iter().map(|decision| decision.action).collect();
         for action in &actions {
             self.log.push((self.now, *action));
             match *action {
@@ -423,14 +426,14 @@ fn what_is_not_emptied_is_told_again() {
     let cluster = [RuntimeId(0), RuntimeId(1)];
     let mut drains = Vec::new();
     for second in 0..60u64 {
-        let load = |units| Workload {
+        let load = |units| Load {
             packets: second * 100,
             units,
-            ..Workload::default()
+            ..Load::default()
         };
         let reports = [(cluster[0], load(50)), (cluster[1], load(60))];
-        for action in scaling.step(Time(second * SECOND), &reports, &cluster) {
-            drains.push((second, action));
+        for decision in scaling.step(Time(second * SECOND), &reports, &cluster) {
+            drains.push((second, decision.action));
         }
     }
     let runtime = RuntimeId(0);
@@ -448,11 +451,11 @@ fn what_is_not_emptied_is_told_again() {
 fn counts_that_run_backwards_and_strangers_are_not_believed() {
     let mut scaling = Scaling::new(ScalingSettings::default()).unwrap();
     let cluster = [RuntimeId(0)];
-    let load = |packets, drops| Workload {
+    let load = |packets, drops| Load {
         packets,
         drops,
         units: 1_000,
-        busy: 0,
+        held_back: 0,
     };
     assert_eq!(
         scaling.step(Time(0), &[(RuntimeId(0), load(10, u64::MAX / 2))], &cluster),
@@ -470,14 +473,15 @@ fn counts_that_run_backwards_and_strangers_are_not_believed() {
         (RuntimeId(0), load(7, 1_000_000)),
     ];
     assert_eq!(scaling.step(Time(3 * SECOND), &twice, &cluster), []);
-    assert_eq!(
-        scaling.step(
-            Time(4 * SECOND),
-            &[(RuntimeId(0), load(8, 1_000))],
-            &cluster
-        ),
-        [Action::Add]
+    let decided = scaling.step(
+        Time(4 * SECOND),
+        &[(RuntimeId(0), load(8, 1_000))],
+        &cluster,
     );
+    let actions: Vec<Action> = decided.iter().map(|decision| decision.action).collect();
+    assert_eq!(actions, [Action::Add]);
+    let why = decided[0].why.to_string();
+    assert_eq!(why, "runtime 0 took in 2 packets per second, lost 1000");
 }
 
 #[test]
@@ -609,4 +613,89 @@ fn whatever_happens_bounds_hold_and_actions_make_sense() {
             }
         }
     }
+}
+
+/// Ports that wait for a runtime are a sign of overload as packets that it loses are.
+#[test]
+fn a_runtime_for_which_ports_wait_is_overloaded() {
+    let mut scaling = Scaling::new(ScalingSettings::default()).unwrap();
+    let cluster = [RuntimeId(1)];
+    let mut decided = Vec::new();
+    // A tenth of a second each second, which is forgiven, then a little more.
+    for (second, held_back) in [(0, 0), (1, 100), (2, 200), (3, 301)] {
+        let load = Load {
+            packets: second * 5_000,
+            held_back: held_back * 1_000_000,
+            units: 40,
+            ..Load::default()
+        };
+        let now = Time(second * SECOND);
+        decided.push(scaling.step(now, &[(RuntimeId(1), load)], &cluster));
+    }
+    let [first, second, third, fourth] = &decided[..] else {
+        panic!("{decided:?}");
+    };
+    assert!(first.is_empty() && second.is_empty() && third.is_empty());
+    assert_eq!(fourth[0].action, Action::Add);
+    assert_eq!(
+        fourth[0].why.to_string(),
+        "runtime 1 took in 5000 packets per second, and ports waited for it 10.1 % of the time"
+    );
+    assert_eq!(scaling.peak(), Some(5_000));
+}
+
+/// Two runtimes that are overloaded in turn, as where both have more than they can do, do not give
+/// one another the same flows for ever.
+#[test]
+fn flows_do_not_go_to_and_fro_where_all_are_overloaded() {
+    let settings = ScalingSettings {
+        minimum: 2,
+        maximum: 2,
+        ..ScalingSettings::default()
+    };
+    let mut scaling = Scaling::new(settings).unwrap();
+    let cluster = [RuntimeId(1), RuntimeId(2)];
+    let mut held_back = [0, 0];
+    let mut moves = Vec::new();
+    for second in 0..60u64 {
+        held_back[second as usize % 2] += SECOND / 2;
+        let load = |at: usize| Load {
+            packets: second * (5_000 + at as u64),
+            held_back: held_back[at],
+            units: 1_000,
+            ..Load::default()
+        };
+        let reports = [(cluster[0], load(0)), (cluster[1], load(1))];
+        let decided = scaling.step(Time(second * SECOND), &reports, &cluster);
+        moves.extend(decided.iter().map(|decision| (second, decision.action)));
+    }
+    // Once, before it is known that the other one is overloaded too.
+    assert_eq!(moves.len(), 1, "{moves:?}");
+}
+
+/// Without that, what it took in while it stood still would be all that one can do, and no runtime
+/// would ever be calm again.
+#[test]
+fn a_runtime_that_stood_still_says_little_of_what_it_can_do() {
+    let mut scaling = Scaling::new(ScalingSettings::default()).unwrap();
+    let cluster = [RuntimeId(1)];
+    let (mut packets, mut held_back) = (0, 0);
+    let mut second = |at: u64, rate: u64, held: u64| {
+        packets += rate;
+        held_back += held;
+        let load = Load {
+            packets,
+            held_back,
+            units: 1,
+            ..Load::default()
+        };
+        scaling.step(Time(at * SECOND), &[(RuntimeId(1), load)], &cluster);
+        scaling.peak()
+    };
+    assert_eq!(second(0, 0, 0), None);
+    assert_eq!(second(1, 0, SECOND), None, "nothing was taken in");
+    assert_eq!(second(2, 40_000, SECOND), Some(40_000));
+    assert_eq!(second(60, 0, 30 * SECOND), Some(40_000));
+    assert_eq!(second(120, 60, 30 * SECOND), Some(20_000));
+    assert_eq!(second(121, 30_000, SECOND), Some(30_000));
 }

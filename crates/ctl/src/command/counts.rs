@@ -6,6 +6,7 @@ use weir_io::port::PortCounters;
 
 use super::network::LayerReport;
 use super::part::{PartReport, RuntimePlaceCounts, StageProcessCounts, SwitchCounts, Visit};
+use super::scaling::ScalingCounts;
 
 /// Counts of a thread.
 #[derive(Clone, Debug, Default)]
@@ -32,6 +33,8 @@ pub struct ThreadCounts {
     pub runtimes: Vec<RuntimePlaceCounts>,
     /// Switches, by chain, on the thread that has them.
     pub switches: Vec<SwitchCounts>,
+    /// How the number of runtimes follows their load, where it does.
+    pub scaling: Option<ScalingCounts>,
     /// Time in which it slept.
     pub idle: Duration,
     /// Packets that arrived here and went to another worker, whose flows they are.

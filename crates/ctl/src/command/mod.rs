@@ -11,6 +11,7 @@ mod part;
 mod replace;
 mod reply;
 mod resize;
+mod scaling;
 mod target;
 
 use std::collections::VecDeque;
@@ -38,6 +39,7 @@ pub use part::{
 pub use replace::Replacement;
 pub use reply::Reply;
 pub use resize::{HandingOver, Resize, Resized, Resizing};
+pub use scaling::{Decided, RuntimeLoad, ScalingCounts};
 pub use target::CommandTarget;
 
 /// Sends commands to one thread.

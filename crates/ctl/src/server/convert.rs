@@ -1,7 +1,7 @@
 //! From the engine's types to messages.
 
 use std::net::IpAddr;
-use std::time::UNIX_EPOCH;
+use std::time::{SystemTime, UNIX_EPOCH};
 
 use weir_api::v1;
 use weir_io::port::PortCounters;
@@ -9,7 +9,10 @@ use weir_packet::{Direction, FlowKey};
 use weir_runtime::{FunctionReport, Report};
 use weir_telemetry::{Counters as _, Label};
 
-use crate::command::{FlowSeen, LayerReport, RuntimePlaceCounts, Site, StatesSeen, ThreadCounts};
+use crate::command::{
+    Decided, FlowSeen, LayerReport, RuntimeLoad, RuntimePlaceCounts, ScalingCounts, Site,
+    StatesSeen, ThreadCounts,
+};
 use crate::counters::Carries as _;
 use crate::drops::DriverDrop;
 use crate::events::{About, Event};
@@ -34,6 +37,42 @@ pub(super) fn stats(asked: &Asked, counts: &Counts) -> v1::GetStatsResponse {
         processes: processes(asked, counts).collect(),
         runtimes: runtimes(asked, counts).collect(),
         switches: switches(asked, counts).collect(),
+        scaling: (counts.threads.iter())
+            .find_map(|thread| thread.scaling.as_ref())
+            .map(scaling),
+    }
+}
+
+/// Nanoseconds since the epoch.
+fn unix_ns(at: SystemTime) -> u64 {
+    let at = at.duration_since(UNIX_EPOCH);
+    at.map_or(0, |at| at.as_nanos() as u64)
+}
+
+/// How the number of runtimes follows their load.
+fn scaling(counts: &ScalingCounts) -> v1::ScalingStats {
+    let load = |load: &RuntimeLoad| v1::RuntimeLoad {
+        runtime: load.id,
+        units: load.units,
+        packets_per_second: load.packets,
+        held_back: load.held_back,
+    };
+    let decision = |decided: &Decided| v1::ScalingDecision {
+        unix_ns: unix_ns(decided.at),
+        message: decided.what.clone(),
+    };
+    let (minimum, maximum) = counts.bounds;
+    v1::ScalingStats {
+        minimum,
+        maximum,
+        interval_ns: counts.interval.as_nanos() as u64,
+        peak: counts.peak.unwrap_or(0),
+        started: counts.started,
+        drained: counts.drained,
+        moved: counts.moved,
+        refused: counts.refused,
+        loads: counts.loads.iter().map(load).collect(),
+        decisions: counts.decisions.iter().map(decision).collect(),
     }
 }
 
@@ -177,10 +216,9 @@ pub(super) fn event(asked: &Asked, event: Event) -> v1::Event {
         About::Host(name) => (0, name),
         About::Cluster => (0, String::new()),
     };
-    let at = at.duration_since(UNIX_EPOCH);
     v1::Event {
         number,
-        unix_ns: at.map_or(0, |at| at.as_nanos() as u64),
+        unix_ns: unix_ns(at),
         kind: what.kind().to_owned(),
         runtime,
         host,

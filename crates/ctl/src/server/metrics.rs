@@ -10,7 +10,9 @@ use weir_runtime::{FlowReport, FunctionReport, Report};
 use weir_telemetry::prometheus::{Family, Labels, Text};
 use weir_telemetry::{Counters, Kind};
 
-use crate::command::{LayerReport, RuntimePlaceCounts, StageProcessCounts, SwitchCounts};
+use crate::command::{
+    LayerReport, RuntimePlaceCounts, ScalingCounts, StageProcessCounts, SwitchCounts,
+};
 
 use crate::sets::SetCounts;
 
@@ -87,6 +89,7 @@ impl Shown<'_> {
         self.stages(text);
         self.runtimes(text);
         self.switches(text);
+        self.scaling(text);
         self.threads(text);
     }
 
@@ -300,6 +303,15 @@ impl Shown<'_> {
             })
             .collect();
         table::<SwitchCounts>(text, "weir_switch", CHAIN, &all);
+    }
+
+    fn scaling(&self, text: &mut Text) {
+        let threads = self.counts.threads.iter();
+        let all: Vec<(Labels, &ScalingCounts)> = threads
+            .filter_map(|thread| thread.scaling.as_ref())
+            .map(|counts| (labels(&[], &[]), counts))
+            .collect();
+        table::<ScalingCounts>(text, "weir_scaling", &[], &all);
     }
 
     fn threads(&self, text: &mut Text) {

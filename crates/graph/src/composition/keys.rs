@@ -11,10 +11,16 @@ use crate::script_keys::MOST_RUNTIMES;
 use crate::tree::Node;
 use crate::{form, read};
 
+use super::scaling::ComposedScaling;
+
 /// Most hosts of a composition.
 pub(crate) const MOST_HOSTS: usize = 64;
 /// Shortest and longest interval of heartbeats, in ms.
 const HEARTBEATS: core::ops::RangeInclusive<u32> = 1..=10_000;
+
+/// Shortest and longest interval between two decisions of scaling, in ms: a load is measured in some
+/// twenty looks, and one that is not looked at for a minute is not followed.
+pub const INTERVALS: core::ops::RangeInclusive<u32> = 20..=60_000;
 
 /// Words for how new flows are given to runtimes.
 const DISPATCH: Choice<&str> = Choice(&[
@@ -38,6 +44,7 @@ pub(crate) struct Draft {
     pub(super) dispatch: Option<&'static str>,
     pub(super) heartbeat_ms: Option<u32>,
     pub(super) most_runtimes: Option<(u32, Span)>,
+    pub(super) scaling: Option<(ComposedScaling, Span)>,
 }
 
 /// A host.
@@ -45,6 +52,7 @@ pub(crate) struct Draft {
 pub(crate) struct DraftHost {
     pub(super) name: Option<(String, Span)>,
     pub(super) runtimes: u32,
+    pub(super) most_runtimes: Option<(u32, Span)>,
 }
 
 /// The ports.
@@ -135,6 +143,12 @@ fn settings(keys: Keys<Draft>) -> Keys<Draft> {
         |draft, (most, at)| draft.most_runtimes = Some((most as u32, at)),
     )
     .key(
+        "scaling",
+        "Runtimes are started and drained as their load asks for; as many as the hosts have stay without it.",
+        Placed(scaling_keys()),
+        |draft, by| draft.scaling = Some(by),
+    )
+    .key(
         "set",
         "Settings of the chain that are overridden, as `weir run --set` takes them.",
         OneOrMore("settings like `firewall.default=drop`", text("a setting")),
@@ -160,9 +174,66 @@ pub(crate) fn host_keys() -> Keys<DraftHost> {
         .needed("give the host a name: `name: alpha`")
         .key(
             "runtimes",
-            "Runtimes on it; none without it.",
+            "Runtimes on it at the start; none without it.",
             Integer(0..=u64::from(MOST_RUNTIMES)),
             |host, n| host.runtimes = n as u32,
+        )
+        .key(
+            "most_runtimes",
+            "Runtimes that `weir scale` and `scaling` may have on it; as many as at the start without it.",
+            Placed(Integer(0..=u64::from(MOST_RUNTIMES))),
+            |host, (most, at)| host.most_runtimes = Some((most as u32, at)),
+        )
+}
+
+/// Keys of `scaling:`.
+pub(crate) fn scaling_keys() -> Keys<ComposedScaling> {
+    const RUNTIMES: Integer = Integer(1..=MOST_RUNTIMES as u64);
+    const PERCENT: Integer = Integer(0..=100);
+    Keys::<ComposedScaling>::new("a mapping like `{minimum: 1, maximum: 4}`", "")
+        .key("minimum", "Fewest runtimes.", RUNTIMES, |by, n| {
+            by.minimum = n as u32;
+        })
+        .needed("say how few runtimes there may be: `minimum: 1`")
+        .key("maximum", "Most runtimes.", RUNTIMES, |by, n| {
+            by.maximum = n as u32;
+        })
+        .needed("say how many runtimes there may be: `maximum: 4`")
+        .key(
+            "interval",
+            "Time between two decisions, `20ms` to `60s`; `1s` without it.",
+            Own(interval, || Duration.schema()),
+            |by, ms| by.interval_ms = Some(ms),
+        )
+        .key(
+            "cool_down",
+            "Time after an overload, or a change of the runtimes, before one is drained; `10s` without it.",
+            Duration,
+            |by, ms| by.cool_down_ms = Some(ms),
+        )
+        .key(
+            "batch",
+            "Units that are moved from an overloaded runtime at a time; 500 without it.",
+            Integer(1..=u64::from(u32::MAX)),
+            |by, n| by.batch = Some(n as u32),
+        )
+        .key(
+            "held_back",
+            "Percentage of the time that ports may wait for a runtime before it is overloaded; 10 without it.",
+            PERCENT,
+            |by, n| by.held_back = Some(n as u32),
+        )
+        .key(
+            "calm",
+            "Percentage of what one runtime can take under which all must be before one is drained; 50 without it.",
+            PERCENT,
+            |by, n| by.calm = Some(n as u32),
+        )
+        .key(
+            "capacity",
+            "Packets per second that one runtime can take, where that is known; measured at overloads without it.",
+            Integer(1..=u64::MAX),
+            |by, n| by.capacity = Some(n),
         )
 }
 
@@ -229,6 +300,16 @@ fn replication(node: &Node, report: &mut Report<'_>) -> Option<String> {
 
 fn replication_schema() -> Json {
     json!({"type": "string", "pattern": "^(none|each-burst|every-[0-9]+)$"})
+}
+
+fn interval(node: &Node, report: &mut Report<'_>) -> Option<u32> {
+    let ms = Duration.read(node, report)?;
+    if !INTERVALS.contains(&ms) {
+        let message = "an interval of decisions is from `20ms` to `60s`";
+        report.error(node.span, message);
+        return None;
+    }
+    Some(ms)
 }
 
 fn heartbeat(node: &Node, report: &mut Report<'_>) -> Option<u32> {

@@ -16,6 +16,7 @@
 //! a composition keeps of its values ([`Composition::fault`]).
 
 mod keys;
+mod scaling;
 
 use core::fmt;
 
@@ -29,10 +30,11 @@ use crate::script_keys::MOST_RUNTIMES;
 use crate::tree::{self, Node};
 
 pub(crate) use keys::composition_keys;
-pub use keys::composition_schema;
-use keys::{Draft, DraftHost, MOST_HOSTS};
+use keys::{Draft, MOST_HOSTS};
+pub use keys::{INTERVALS as SCALING_INTERVALS, composition_schema};
 #[cfg(test)]
-pub(crate) use keys::{host_keys, port_keys};
+pub(crate) use keys::{host_keys, port_keys, scaling_keys};
+pub use scaling::ComposedScaling;
 
 /// A value, and its place in the file.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
@@ -50,8 +52,10 @@ pub struct Placed<T> {
 pub struct ComposedHost {
     /// Its name.
     pub name: String,
-    /// Runtimes on it.
+    /// Runtimes on it at the start.
     pub runtimes: u32,
+    /// Runtimes that there may be on it at a time.
+    pub most_runtimes: u32,
 }
 
 /// A composition that was read. The values that drivers read are text.
@@ -85,8 +89,10 @@ pub struct Composition {
     pub dispatch: Option<&'static str>,
     /// Interval of heartbeats.
     pub heartbeat_ms: Option<u32>,
-    /// Runtimes that there may be at a time; as many as the hosts have without it.
-    pub most_runtimes: Option<u32>,
+    /// Runtimes that there may be at a time, as the file says of all hosts together.
+    most_runtimes: Option<u32>,
+    /// When runtimes are started and drained as their load asks for.
+    pub scaling: Option<Placed<ComposedScaling>>,
     #[serde(skip)]
     file: String,
     #[serde(skip)]
@@ -97,6 +103,26 @@ impl Composition {
     /// Runtimes of all hosts together.
     pub fn runtimes(&self) -> u32 {
         self.hosts.iter().map(|host| host.runtimes).sum()
+    }
+
+    /// Runtimes that there may be at a time, where the file says so.
+    pub fn most_runtimes(&self) -> Option<u32> {
+        let of_hosts = self.hosts.iter().map(|host| host.most_runtimes).sum();
+        let says = of_hosts > self.runtimes();
+        self.most_runtimes.or(says.then_some(of_hosts))
+    }
+
+    /// The host of each place of a runtime, as its number: those of the start first, then those of
+    /// hosts that may have more, one of each host in turn.
+    pub fn places(&self) -> Vec<usize> {
+        let hosts = || self.hosts.iter().enumerate();
+        let at_start = hosts().flat_map(|(at, host)| (0..host.runtimes).map(move |_| at));
+        let most = self.hosts.iter().map(|host| host.most_runtimes).max();
+        let later = (0..most.unwrap_or(0)).flat_map(|turn| {
+            let more = move |host: &ComposedHost| host.runtimes + turn < host.most_runtimes;
+            hosts().filter_map(move |(at, host)| more(host).then_some(at))
+        });
+        at_start.chain(later).collect()
     }
 
     /// True of a host with a switch that stands by.
@@ -140,14 +166,21 @@ impl fmt::Display for Composition {
         for host in &self.hosts {
             let (name, runtimes) = (&host.name, host.runtimes);
             write!(f, "\n  host {name}: {runtimes} runtimes")?;
+            if host.most_runtimes > runtimes {
+                write!(f, ", {} at most", host.most_runtimes)?;
+            }
             if *name == self.switch {
                 write!(f, ", the switch and the ports")?;
             } else if self.stands_by(name) {
                 write!(f, ", a switch that stands by")?;
             }
         }
-        if let Some(most) = self.most_runtimes {
+        if let Some(most) = self.most_runtimes() {
             write!(f, "\n  {most} runtimes at most")?;
+        }
+        if let Some(Placed { value: by, .. }) = &self.scaling {
+            let (least, most) = (by.minimum, by.maximum);
+            write!(f, "\n  {least} to {most} runtimes, as their load asks for")?;
         }
         for (way, ports) in [("in ", &self.inputs), ("out", &self.outputs)] {
             for port in ports {
@@ -236,6 +269,10 @@ fn composition(root: &Node, report: &mut Report<'_>) -> Option<Composition> {
         dispatch: draft.dispatch,
         heartbeat_ms: draft.heartbeat_ms,
         most_runtimes: draft.most_runtimes.map(|(most, _)| most),
+        scaling: draft.scaling.map(|(value, span)| Placed {
+            value,
+            place: report.texts.place(span),
+        }),
         file: String::new(),
         text: String::new(),
     })
@@ -275,17 +312,30 @@ fn hosts(draft: &Draft, report: &mut Report<'_>) -> Vec<ComposedHost> {
             format!("a composition has at most {MOST_HOSTS} hosts"),
         );
     }
-    for (DraftHost { name, runtimes }, _) in &draft.hosts {
-        let Some((name, span)) = name else {
+    for (host, _) in &draft.hosts {
+        let Some((name, span)) = &host.name else {
             continue;
         };
+        let runtimes = host.runtimes;
+        if let Some((most, at)) = host.most_runtimes
+            && most < runtimes
+        {
+            let message =
+                format!("it has {runtimes} runtimes at the start, and there may be {most}");
+            report.error_help(
+                at,
+                message,
+                format!("say `most_runtimes: {runtimes}` or more"),
+            );
+        }
         if hosts.iter().any(|host| host.name == *name) {
             let message = format!("there is a host `{name}` above");
             report.error_help(*span, message, "give each host a name of its own");
         }
         hosts.push(ComposedHost {
             name: name.clone(),
-            runtimes: *runtimes,
+            runtimes,
+            most_runtimes: host.most_runtimes.map_or(runtimes, |(most, _)| most),
         });
     }
     hosts
@@ -329,5 +379,17 @@ fn runtimes(draft: &Draft, hosts: &[ComposedHost], report: &mut Report<'_>) {
             format!("the hosts have {all} runtimes, and there may be {most}"),
             format!("say `most_runtimes: {all}` or more"),
         );
+    }
+    let of_hosts: u32 = hosts.iter().map(|host| host.most_runtimes).sum();
+    if let Some((most, at)) = draft.most_runtimes
+        && (all + 1..most).contains(&of_hosts)
+    {
+        let message = format!("the hosts may have {of_hosts} runtimes together, and not {most}");
+        report.error_help(at, message, "let `most_runtimes` of a host be more");
+    }
+    if let Some((by, at)) = &draft.scaling {
+        let said = draft.most_runtimes.map(|(most, _)| most);
+        let places = said.or((of_hosts > all).then_some(of_hosts));
+        by.fits(*at, (all, places), report);
     }
 }

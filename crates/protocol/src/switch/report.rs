@@ -151,6 +151,15 @@ impl Switch {
         held + self.packets.flying.max(self.kept.count() as u64)
     }
 
+    /// Shows the owner of each packet that is on its way, where copies are kept.
+    pub fn owners_on_the_way(&self, mut each: impl FnMut(RuntimeId)) {
+        for place in self.kept.on_their_way() {
+            if let Some(owner) = self.runtimes.id(self.units.at(place).owner) {
+                each(owner);
+            }
+        }
+    }
+
     /// Packets that there is room for among those kept; without bound where none is. More
     /// would be dropped as [`SwitchDrop::UnackedFull`].
     pub fn room(&self) -> usize {

@@ -2,12 +2,12 @@
 
 use std::collections::{BTreeMap, VecDeque};
 
-use weir_control::{Action, Scaling};
+use weir_control::{self as control, Action, Scaling};
 use weir_graph::{Input, load, render};
 use weir_nf::NoSources;
 use weir_nf::host::Stage;
 use weir_packet::{Frame, FramePool, MemoryLayout, Time, frame_flags};
-use weir_protocol::message::{Selection, Workload};
+use weir_protocol::message::Selection;
 use weir_protocol::settings::{ActorSettings, SwitchSettings};
 use weir_protocol::{Actors, Message, Peer, RuntimeId, Switch};
 use weir_runtime::{Runtime, RuntimeConfig};
@@ -64,7 +64,7 @@ struct World<'a> {
     starting: Vec<u64>,
     removing: Vec<RuntimeId>,
     letters: Vec<Letter>,
-    workloads: Vec<(RuntimeId, Workload)>,
+    workloads: Vec<(RuntimeId, control::Load)>,
     exit: Exit,
     out: u64,
     /// Lost at the inputs of runtimes that are no more.
@@ -115,7 +115,8 @@ pub fn run(load: &Load, each: &mut dyn FnMut(&Sample)) -> Result<Summary, String
             world.ask_for_reports(now);
             let reports = core::mem::take(&mut world.workloads);
             let cluster: Vec<RuntimeId> = world.nodes.keys().copied().collect();
-            for action in scaling.step(now, &reports, &cluster) {
+            for decision in scaling.step(now, &reports, &cluster) {
+                let action = decision.action;
                 moved += world.act(now, ms, action)?;
                 actions.push(describe(action));
             }
@@ -422,12 +423,12 @@ impl<'a> World<'a> {
         let mut entries = core::mem::take(&mut node.actors.outbox.entries);
         for (to, message) in node.actors.outbox.messages.drain(..) {
             if let (Peer::Coordinator, Message::Workload(workload)) = (to, &message) {
-                let workload = Workload {
+                let load = control::Load {
                     packets: node.taken,
                     drops: node.lost,
-                    ..*workload
+                    ..control::Load::from(*workload)
                 };
-                self.workloads.push((id, workload));
+                self.workloads.push((id, load));
             } else {
                 self.letters.push((Peer::Runtime(id), to, message));
             }

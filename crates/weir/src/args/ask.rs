@@ -371,6 +371,8 @@ pub(crate) enum GetWhat {
     Replicas,
     /// By chain: moves under way and done, and how long they took
     Moves,
+    /// How their number follows their load, and what was done lately and why
+    Scaling,
     /// Which program each process runs
     Programs,
 }

@@ -6,6 +6,7 @@ mod ask;
 mod format;
 mod ids;
 mod nf;
+mod scaling;
 mod seconds;
 #[cfg(feature = "control")]
 mod set;
@@ -45,6 +46,7 @@ pub(crate) use again::Again;
 pub(crate) use format::Format;
 pub(crate) use ids::{Ids, IdsCheck, IdsCommand};
 pub(crate) use nf::{Nf, NfCommand, NfList, NfNew, NfShow};
+pub(crate) use scaling::ScalingBy;
 use seconds::seconds;
 pub(crate) use up::Up;
 pub(crate) use version::Version;
@@ -212,6 +214,11 @@ pub(crate) struct Run {
     /// more; as many as at the start without it
     #[arg(long, value_name = "N", requires = "runtimes", conflicts_with = "workers", value_parser = clap::value_parser!(u32).range(1..=i64::from(weir_graph::MOST_RUNTIMES)))]
     pub(crate) most_runtimes: Option<u32>,
+    /// With --runtimes: as many of them as their load asks for, from MIN to MAX; `weir get scaling`
+    /// says what was done, and why. As `1-4,interval=500ms,cool-down=5s`; docs/scaling.md has all
+    /// settings
+    #[arg(long, value_name = "MIN-MAX", requires = "runtimes", conflicts_with_all = ["workers", "script"])]
+    pub(crate) scaling: Option<ScalingBy>,
     /// Workers, each on a thread of its own with the flows that are steered to
     /// it; a switch steers where functions keep more together than two hosts
     #[arg(long, value_name = "N", conflicts_with = "runtimes", value_parser = clap::value_parser!(u32).range(1..=i64::from(weir_graph::MOST_RUNTIMES)))]

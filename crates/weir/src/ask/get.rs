@@ -1,7 +1,8 @@
-//! `weir get`: runtimes, hosts, replicas and moves of a cluster, as tables or JSON.
+//! `weir get`: runtimes, hosts, replicas, moves and scaling of a cluster, as tables or JSON.
 
 use serde_json::{Value, json};
 use weir_api::v1;
+use weir_packet::Time;
 
 use super::NO_SWITCH;
 use super::table::{Table, row, text};
@@ -32,8 +33,11 @@ pub(crate) fn get(args: &Get) -> Outcome {
     if seen.stats.switches.is_empty() {
         return Err(Failure::outside(NO_SWITCH));
     }
+    if args.what == GetWhat::Scaling {
+        return scaling(args, seen.stats.scaling.as_ref());
+    }
     let (json, table) = match args.what {
-        GetWhat::Runtimes | GetWhat::Programs => runtimes(&seen),
+        GetWhat::Runtimes | GetWhat::Programs | GetWhat::Scaling => runtimes(&seen),
         GetWhat::Hosts => hosts(&seen),
         GetWhat::Replicas => replicas(&seen),
         GetWhat::Moves => moves(&seen),
@@ -274,6 +278,82 @@ fn moves(seen: &Seen) -> (Value, Table) {
         ]);
     }
     (all.into(), table)
+}
+
+/// How the number of runtimes follows their load.
+fn scaling(args: &Get, stats: Option<&v1::ScalingStats>) -> Outcome {
+    let stats = stats.ok_or_else(|| {
+        Failure::outside(
+            "the number of runtimes of this instance follows no load: `weir run --scaling`, or \
+             `scaling:` of a composition, has it do so",
+        )
+    })?;
+    match args.output {
+        Format::Json => output::json(&scaling_json(stats))?,
+        Format::Text => output::line(&scaling_text(stats))?,
+    }
+    Ok(Exit::Done)
+}
+
+fn scaling_json(stats: &v1::ScalingStats) -> Value {
+    let load = |load: &v1::RuntimeLoad| {
+        json!({
+            "runtime": load.runtime,
+            "units": load.units,
+            "packets_per_second": load.packets_per_second,
+            "held_back": f64::from(load.held_back) / 1_000.0,
+        })
+    };
+    let decision = |decision: &v1::ScalingDecision| json!({"time": Time(decision.unix_ns).to_string(), "message": decision.message});
+    json!({
+        "minimum": stats.minimum,
+        "maximum": stats.maximum,
+        "interval_s": stats.interval_ns as f64 / 1e9,
+        "peak": (stats.peak > 0).then_some(stats.peak),
+        "started": stats.started,
+        "drained": stats.drained,
+        "moved": stats.moved,
+        "refused": stats.refused,
+        "runtimes": stats.loads.iter().map(load).collect::<Value>(),
+        "decisions": stats.decisions.iter().map(decision).collect::<Value>(),
+    })
+}
+
+fn scaling_text(stats: &v1::ScalingStats) -> String {
+    let mut table = vec![row(["RUNTIME", "UNITS", "PACKETS/S", "PORTS WAITED"])];
+    table.extend(stats.loads.iter().map(|load| {
+        let packets = load.packets_per_second;
+        row([
+            &load.runtime.to_string(),
+            &thousands(load.units.into()),
+            &packets.map_or_else(|| "-".to_owned(), thousands),
+            &format!("{:.1} %", f64::from(load.held_back) / 10.0),
+        ])
+    }));
+    let peak = match stats.peak {
+        0 => "none was overloaded yet".to_owned(),
+        peak => format!("one can take {} packets per second", thousands(peak)),
+    };
+    let mut said = format!(
+        "{} to {} runtimes, looked at every {}; {peak}\n{} started, {} drained, {} units moved, {} \
+         refused\n\n{}",
+        stats.minimum,
+        stats.maximum,
+        age(stats.interval_ns),
+        thousands(stats.started),
+        thousands(stats.drained),
+        thousands(stats.moved),
+        thousands(stats.refused),
+        text(&table),
+    );
+    if !stats.decisions.is_empty() {
+        said.push('\n');
+    }
+    for decision in &stats.decisions {
+        let time = Time(decision.unix_ns);
+        said.push_str(&format!("{time}  {}\n", decision.message));
+    }
+    said
 }
 
 #[cfg(test)]

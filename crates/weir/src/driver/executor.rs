@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use weir_ctl::command::{
     Counted, HandingOver, MoveUnits, Moving, Part, PartReport, Replacement, Resize, Resizing,
-    RuntimePlaceCounts, StageProcessCounts, SwitchCounts, ThreadCounts, Visit,
+    RuntimePlaceCounts, ScalingCounts, StageProcessCounts, SwitchCounts, ThreadCounts, Visit,
 };
 use weir_ctl::observe::Unseen;
 use weir_exec::{ExecError, Parker, Round};
@@ -115,6 +115,11 @@ pub trait Executor {
         Vec::new()
     }
 
+    /// How the number of runtimes follows their load, where it does.
+    fn scaling(&self) -> Option<ScalingCounts> {
+        None
+    }
+
     /// Has the switch move units, where there is one.
     fn move_units(&mut self, wanted: &MoveUnits) -> Moving {
         let _ = wanted;
@@ -180,6 +185,7 @@ pub(crate) fn thread_counts<C: Executor>(executor: &mut C) -> ThreadCounts {
         processes: executor.processes(),
         runtimes: executor.runtimes(),
         switches: executor.switches(),
+        scaling: executor.scaling(),
         ..ThreadCounts::default()
     }
 }

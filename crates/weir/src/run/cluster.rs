@@ -8,7 +8,7 @@ use weir_packet::MemoryLayout;
 use weir_protocol::settings::Replication;
 use weir_runtime::RuntimeConfig;
 
-use crate::args::{Host, Run};
+use crate::args::{Host, Run, ScalingBy};
 use crate::chains;
 use crate::driver::process::digest_of_chains;
 use crate::driver::{ChainPlan, Cluster, ClusterSettings, RemoteHosts, RuntimeProcesses};
@@ -23,6 +23,7 @@ use super::placement;
 use super::played::Played;
 use super::player::Player;
 use super::ports::Ports;
+use super::scaling::Scaler;
 use super::summary::More;
 use super::{apart, upgrade};
 
@@ -77,6 +78,27 @@ pub(super) fn check(args: &Run) -> Result<(), Failure> {
                 "there are {runtimes} runtimes at the start: `--most-runtimes` is {runtimes} or more"
             )))
         }
+        Some(runtimes) => scaling_fits(args, runtimes),
+        None => Ok(()),
+    }
+}
+
+/// Refuses a range of runtimes in which those of the start are not, or for which there are too few
+/// places.
+fn scaling_fits(args: &Run, runtimes: u32) -> Result<(), Failure> {
+    let Some(ScalingBy(by)) = args.scaling else {
+        return Ok(());
+    };
+    let (minimum, maximum) = (by.minimum, by.maximum);
+    if !(minimum..=maximum).contains(&runtimes) {
+        return Err(Failure::usage(format!(
+            "there are {runtimes} runtimes at the start: `--scaling` is {minimum} to {maximum}"
+        )));
+    }
+    match args.most_runtimes {
+        Some(most) if most < maximum => Err(Failure::usage(format!(
+            "`--scaling` may start {maximum} runtimes: `--most-runtimes` is {maximum} or more"
+        ))),
         _ => Ok(()),
     }
 }
@@ -97,7 +119,9 @@ pub(super) fn start(
         ..settings(args, runtimes, &script, config, memory)
     };
     let cluster = Cluster::start(stages, settings)?;
-    Ok(Played::new(cluster, Player::new(script, file)))
+    let scaler = args.scaling.as_ref().map(Scaler::new).transpose();
+    let scaler = scaler.map_err(Failure::usage)?;
+    Ok(Played::new(cluster, Player::new(script, file)).scaled(scaler))
 }
 
 /// The runtimes that have processes of their own: all with `--processes`, else those that
@@ -161,6 +185,12 @@ fn script(args: &Run, runtimes: u32, file: &ChainFile) -> Result<Script, Failure
     }
 }
 
+/// Runtimes that there may be at a time, without those that a script adds.
+pub(super) fn places(args: &Run, runtimes: u32) -> u32 {
+    let scaled = args.scaling.map_or(runtimes, |by| by.0.maximum);
+    args.most_runtimes.unwrap_or(scaled).max(runtimes)
+}
+
 /// The settings of a cluster.
 fn settings(
     args: &Run,
@@ -169,8 +199,7 @@ fn settings(
     engine: RuntimeConfig,
     memory: MemoryLayout,
 ) -> ClusterSettings {
-    let asked = args.most_runtimes.unwrap_or(runtimes);
-    let most = (runtimes + script.added).max(asked);
+    let most = (runtimes + script.added).max(places(args, runtimes));
     ClusterSettings {
         runtimes,
         most_runtimes: most,

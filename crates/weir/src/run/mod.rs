@@ -32,6 +32,7 @@ mod refusals;
 mod reload;
 mod replacement;
 mod resize;
+mod scaling;
 #[cfg(feature = "control")]
 mod sets;
 mod signals;

@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 
 use weir_ctl::command::{
     CommandSender, HandingOver, MoveUnits, Moving, PartReport, Replacement, Resize, Resizing,
-    RuntimePlaceCounts, SwitchCounts,
+    RuntimePlaceCounts, ScalingCounts, SwitchCounts,
 };
 use weir_exec::{ExecError, Parker, Parks as _, Round};
 use weir_graph::ChainFile;
@@ -22,6 +22,7 @@ use crate::say::say;
 use super::audit;
 use super::player::{Player, move_mode};
 use super::resize::Leaving;
+use super::scaling::Scaler;
 use super::summary::{Ended, More};
 
 /// How long nothing may be let out at the end before what is still on its way is
@@ -45,6 +46,7 @@ pub(super) struct Played {
     cluster: Cluster,
     player: Player,
     leaving: Leaving,
+    scaler: Option<Scaler>,
     /// Packets taken in.
     taken: u64,
     turns: Option<Turns>,
@@ -114,6 +116,7 @@ impl Played {
             cluster,
             player,
             leaving: Leaving::default(),
+            scaler: None,
             taken: 0,
             turns: None,
             stopped: None,
@@ -125,6 +128,11 @@ impl Played {
     /// At the end the runtimes are left to another switch, with all flows.
     pub(super) fn handing_over(self, hands_over: bool) -> Played {
         Played { hands_over, ..self }
+    }
+
+    /// Runtimes are started and drained as their load asks for.
+    pub(super) fn scaled(self, scaler: Option<Scaler>) -> Played {
+        Played { scaler, ..self }
     }
 
     /// For captures of both sides that are read as fast as they can be.
@@ -297,6 +305,10 @@ impl Executor for Played {
             .play(&mut self.cluster, self.taken)
             .map_err(|failure| ExecError(failure.message))?;
         self.leaving.attend(&mut self.cluster);
+        // At the end nobody comes or goes any more.
+        if let (Some(scaler), None) = (&mut self.scaler, self.stopped) {
+            scaler.attend(&mut self.cluster, &mut self.leaving);
+        }
         let round = self.cluster.advance(out, events)?;
         self.wind_down(round.worked)?;
         Ok(round)
@@ -348,6 +360,10 @@ impl Executor for Played {
 
     fn switches(&self) -> Vec<SwitchCounts> {
         self.cluster.switches()
+    }
+
+    fn scaling(&self) -> Option<ScalingCounts> {
+        self.scaler.as_ref().map(Scaler::counts)
     }
 
     fn parker(&self) -> Option<&Parker> {

@@ -129,7 +129,7 @@ fn plan(args: &Run, plans: &[ChainPlan]) -> Result<Option<LeasePlan>, Failure> {
         )));
     }
     let digest = digest_of_chains(plans);
-    let places = args.most_runtimes.unwrap_or(runtimes).max(runtimes) as usize;
+    let places = super::cluster::places(args, runtimes) as usize;
     let replication = args.replication.unwrap_or_default().to_string();
     let run = identity::name_of(args);
     let kind = kind(&run, digest, places, &replication);

@@ -90,6 +90,8 @@ pub(super) struct Member {
     pub(super) partial: Vec<Vec<Frame>>,
     /// How often functions were replaced before it was made.
     pub(super) replaced: u32,
+    /// Time in which ports waited for the runtimes of this place, in ns.
+    pub(super) held_back: u64,
 }
 
 impl Member {
@@ -113,6 +115,7 @@ impl Member {
             late_at: None,
             partial: (0..chains).map(|_| Vec::new()).collect(),
             replaced: 0,
+            held_back: 0,
         }
     }
 

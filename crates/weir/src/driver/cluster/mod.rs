@@ -5,6 +5,7 @@ mod deaths;
 mod end;
 mod ended;
 mod finish;
+mod load;
 mod member;
 mod members;
 mod moves;

@@ -58,6 +58,33 @@ impl Cluster {
         moved
     }
 
+    /// Moves up to so many units of all chains together; gives their number.
+    ///
+    /// # Errors
+    ///
+    /// As [`Cluster::move_units`].
+    pub(crate) fn move_some(
+        &mut self,
+        between: (RuntimeId, RuntimeId),
+        count: u32,
+        mode: MoveMode,
+    ) -> Result<u32, MoveError> {
+        let mut moved = Err(MoveError::Nothing);
+        for chain in 0..self.chains.len() {
+            let left = count - moved.unwrap_or(0);
+            if left == 0 {
+                break;
+            }
+            let what = Selection::Number(left);
+            moved = match (moved, self.move_units(Some(chain), between, &what, mode)) {
+                (Ok(before), Ok(more)) => Ok(before + more),
+                (Ok(before), Err(_)) => Ok(before),
+                (Err(_), asked) => asked,
+            };
+        }
+        moved
+    }
+
     /// Gives all units of a runtime to the others.
     ///
     /// # Errors

@@ -19,6 +19,12 @@ impl Cluster {
         }
     }
 
+    /// Notes that a runtime is started or drained as the load asks for: which, and why.
+    pub(crate) fn tell_scaled(&self, what: String) {
+        let what = What::Scaled(what);
+        self.settings.happened.note(About::Cluster, what);
+    }
+
     /// A runtime has died: it is noted when the cluster is whole again.
     pub(super) fn await_recovery(&mut self) {
         match &mut self.recovery {

@@ -9,7 +9,7 @@ use weir_nf::Sets;
 use weir_nf::host::Kind;
 use weir_protocol::settings::Replication;
 
-use crate::args::{Args, Command, Run};
+use crate::args::{Args, Command, Run, ScalingBy};
 use crate::chains;
 use crate::exit::Failure;
 use crate::say::say;
@@ -173,6 +173,8 @@ fn words(composition: &Composition, folder: &Path, chain: &Path) -> Result<Run, 
     };
     let replication = composition.replication.as_ref();
     let dispatch = composition.dispatch;
+    let scaling = composition.scaling.as_ref();
+    let scaling = scaling.map(|by| ScalingBy::try_from(&by.value));
     Ok(Run {
         set: composition.set.clone(),
         templates: (composition.templates.iter())
@@ -182,7 +184,8 @@ fn words(composition: &Composition, folder: &Path, chain: &Path) -> Result<Run, 
         dispatch: dispatch
             .and_then(|how| clap::ValueEnum::from_str(how, false).ok())
             .unwrap_or(run.dispatch),
-        most_runtimes: composition.most_runtimes,
+        most_runtimes: composition.most_runtimes(),
+        scaling: scaling.transpose()?,
         heartbeat: u64::from(composition.heartbeat_ms.unwrap_or(HEARTBEAT_MS)),
         ..*run
     })

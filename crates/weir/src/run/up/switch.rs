@@ -127,14 +127,14 @@ fn note_before(happened: &Events, hosts: &[HostState], died: Option<String>, her
     }
 }
 
-/// The host of each runtime.
+/// The host of each place of a runtime.
 fn places(composed: &Composed, hosts: &Hosts) -> Vec<Host> {
-    let each = composed.composition.hosts.iter().zip(hosts.list());
-    let places = each.flat_map(|(host, state)| {
-        let place = state.agent.map_or(Host::Local, Host::Agent);
-        (0..host.runtimes).map(move |_| place)
-    });
-    places.collect()
+    let hosts = hosts.list();
+    let places = composed.composition.places().into_iter();
+    let host = |at: usize| hosts.get(at).and_then(|state| state.agent);
+    places
+        .map(|at| host(at).map_or(Host::Local, Host::Agent))
+        .collect()
 }
 
 /// Hears how the hosts stand, on a thread that ends with the program.

@@ -1,0 +1,68 @@
+//! How much each runtime has to do, as far as the switch's thread sees it: what scaling decides by.
+
+use std::time::Duration;
+
+use weir_control::Load;
+use weir_protocol::RuntimeId;
+
+use super::super::wiring::place_of;
+use super::Cluster;
+use super::member::{Member, State};
+
+impl Cluster {
+    /// Looks whether ports have to wait now. Where they do, the time since the last look counts
+    /// against the runtime that most packets wait for.
+    pub(crate) fn look_at_load(&mut self, since: Duration) {
+        if self.room() > 0 {
+            return;
+        }
+        let waiting = self.waiting();
+        let (Some(most), true) = (waiting.iter().max(), waiting.len() == self.members.len()) else {
+            return;
+        };
+        // Frames may be short for another reason: a death that nobody has noticed yet, say.
+        let place = waiting.iter().position(|of| of == most && *of > 0);
+        if let Some(member) = place.and_then(|place| self.members.get_mut(place)) {
+            let since = u64::try_from(since.as_nanos()).unwrap_or(u64::MAX);
+            member.held_back = member.held_back.saturating_add(since);
+        }
+    }
+
+    /// Packets that wait for each place's runtime.
+    fn waiting(&self) -> Vec<u64> {
+        let places = self.members.len();
+        let in_queues = |member: &Member| {
+            let queues = member.ends.data.iter();
+            queues.map(|queue| queue.waiting() as u64).sum()
+        };
+        let mut waiting: Vec<u64> = self.members.iter().map(in_queues).collect();
+        for at in &self.chains {
+            at.switch.owners_on_the_way(|owner| {
+                if let Some(of) = waiting.get_mut(place_of(owner, places)) {
+                    *of += 1;
+                }
+            });
+        }
+        waiting
+    }
+
+    /// What each runtime has done and has to do, of those that own units or may get some.
+    pub(crate) fn loads(&self) -> Vec<(RuntimeId, Load)> {
+        let members = self.members.iter();
+        let up = members.filter(|member| {
+            matches!(member.state, State::Runs | State::Drains) && !member.failed_over
+        });
+        let load = |member: &Member| {
+            let id = member.ends.id;
+            let units = u32::try_from(self.units_of(id)).unwrap_or(u32::MAX);
+            let load = Load {
+                packets: member.ends.data.iter().map(|queue| queue.sent()).sum(),
+                drops: 0,
+                held_back: member.held_back,
+                units,
+            };
+            (id, load)
+        };
+        up.map(load).collect()
+    }
+}
