@@ -42,8 +42,10 @@ pub(crate) fn send<'a>(
         count += 1;
     }
     let flags = libc::MSG_DONTWAIT | libc::MSG_NOSIGNAL;
+    let first = headers.as_mut_ptr();
+    // musl's flags have another type.
     // SAFETY: module documentation; the kernel only reads the datagrams.
-    let sent = unsafe { libc::sendmmsg(socket.as_raw_fd(), headers.as_mut_ptr(), count, flags) };
+    let sent = unsafe { libc::sendmmsg(socket.as_raw_fd(), first, count, flags as _) };
     Ok(check(sent)? as usize)
 }
 
@@ -67,9 +69,9 @@ pub(crate) fn receive(
     }
     let flags = libc::MSG_DONTWAIT;
     let none = std::ptr::null_mut();
+    let first = headers.as_mut_ptr();
     // SAFETY: module documentation; the parts don't overlap.
-    let received =
-        unsafe { libc::recvmmsg(socket.as_raw_fd(), headers.as_mut_ptr(), count, flags, none) };
+    let received = unsafe { libc::recvmmsg(socket.as_raw_fd(), first, count, flags as _, none) };
     let received = check(received)? as usize;
     for (length, header) in lengths.iter_mut().zip(&headers).take(received) {
         *length = (header.msg_len as usize).min(part);

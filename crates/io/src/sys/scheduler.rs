@@ -1,8 +1,10 @@
-//! How the kernel's scheduler treats the calling thread.
+//! How the kernel's scheduler treats the calling thread. By system calls: musl's functions of
+//! these names do nothing, since POSIX means processes by them.
 //!
 //! # Safety
 //!
-//! The calls read or write a structure that lives until they return, or take numbers.
+//! The calls read or write the kernel's `sched_param`, which is one number that lives until they
+//! return, or take numbers.
 
 #![allow(unsafe_code)]
 
@@ -28,11 +30,8 @@ pub(crate) fn set(policy: Policy) -> io::Result<()> {
         Policy::Other => (libc::SCHED_OTHER, 0),
         Policy::Fifo(priority) => (libc::SCHED_FIFO, priority),
     };
-    let parameters = libc::sched_param {
-        sched_priority: priority,
-    };
     // SAFETY: see the module; 0 is the calling thread.
-    match unsafe { libc::sched_setscheduler(0, policy, &raw const parameters) } {
+    match unsafe { libc::syscall(libc::SYS_sched_setscheduler, 0, policy, &raw const priority) } {
         0 => Ok(()),
         _ => Err(io::Error::last_os_error()),
     }
@@ -40,10 +39,10 @@ pub(crate) fn set(policy: Policy) -> io::Result<()> {
 
 /// True if the calling thread has [`Policy::Fifo`] at this priority.
 pub(crate) fn has_fifo(priority: i32) -> bool {
-    let mut parameters = libc::sched_param { sched_priority: 0 };
+    let mut found: i32 = 0;
     // SAFETY: see the module; 0 is the calling thread.
-    let read = unsafe { libc::sched_getparam(0, &raw mut parameters) } == 0;
+    let read = unsafe { libc::syscall(libc::SYS_sched_getparam, 0, &raw mut found) } == 0;
     // SAFETY: it takes a number.
-    let policy = unsafe { libc::sched_getscheduler(0) };
-    read && policy == libc::SCHED_FIFO && parameters.sched_priority == priority
+    let policy = unsafe { libc::syscall(libc::SYS_sched_getscheduler, 0) };
+    read && policy == i64::from(libc::SCHED_FIFO) && found == priority
 }
