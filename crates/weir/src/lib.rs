@@ -39,6 +39,7 @@ mod exit;
 mod generate;
 mod ids;
 mod kept;
+mod man;
 mod mark;
 mod nf;
 mod output;
@@ -61,7 +62,7 @@ use std::process::ExitCode;
 use clap::Parser;
 use weir_nf::host::Kind;
 
-use args::{Args, Command, IdsCommand, NfCommand};
+use args::{Args, Command, NfCommand};
 
 /// The program with the stock functions and `more`. A function of `more` with
 /// a stock function's name takes its place.
@@ -121,9 +122,7 @@ pub fn main_with_args(
             NfCommand::Show(show) => nf::show(&show, &kinds),
             NfCommand::New(new) => nf::new(&new),
         },
-        Command::Ids(ids) => match ids.command {
-            IdsCommand::Check(check) => ids::check(&check),
-        },
+        Command::Ids(args) => ids::ids(&args),
         Command::Version(args) => version::version(&args, &kinds),
         Command::Schema(schema) => check::schema(&schema, &kinds),
         Command::Gen(spec) => generate::generate(&spec),
@@ -136,6 +135,7 @@ pub fn main_with_args(
         #[cfg(not(feature = "simulator"))]
         Command::WithoutSimulator(_) => Err(exit::Failure::built_without("simulator")),
         Command::Completion(shell) => output::completion(shell.shell),
+        Command::Man(args) => man::man(&args),
         Command::EngineProcess(engine) => run::apart::run(&engine, &kinds),
     };
     let exit = outcome.unwrap_or_else(|failure| {

@@ -5,6 +5,7 @@ mod again;
 mod ask;
 mod format;
 mod ids;
+mod man;
 mod nf;
 mod scaling;
 mod seconds;
@@ -45,6 +46,7 @@ pub(crate) use sim::Sim;
 pub(crate) use again::Again;
 pub(crate) use format::Format;
 pub(crate) use ids::{Ids, IdsCheck, IdsCommand};
+pub(crate) use man::Man;
 pub(crate) use nf::{Nf, NfCommand, NfList, NfNew, NfShow};
 pub(crate) use scaling::ScalingBy;
 use seconds::seconds;
@@ -144,6 +146,8 @@ pub(crate) enum Command {
     Version(Version),
     /// Print a completion script for a shell
     Completion(Completion),
+    /// Write the manual pages
+    Man(Man),
     /// An engine of a run, for the process that started this one
     #[command(name = ENGINE_PROCESS, hide = true)]
     EngineProcess(EngineArgs),

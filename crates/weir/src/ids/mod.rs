@@ -8,12 +8,19 @@ use std::path::Path;
 use weir_functions::ids::{ListKind, Loading};
 use weir_nf::prelude::SettingsError;
 
-use crate::args::{Format, IdsCheck};
+use crate::args::{Format, Ids, IdsCheck, IdsCommand};
 use crate::chains;
 use crate::exit::{Exit, Failure, Outcome};
 use crate::output;
 
-pub(crate) fn check(args: &IdsCheck) -> Outcome {
+/// `weir ids` and its commands.
+pub(crate) fn ids(args: &Ids) -> Outcome {
+    match &args.command {
+        IdsCommand::Check(args) => check(args),
+    }
+}
+
+fn check(args: &IdsCheck) -> Outcome {
     let mut loading = Loading::new(&values(args)?).map_err(|error| {
         let given = |(name, _): &(String, String)| error.path == format!("vars.{name}");
         let failure = wrong(&error);
