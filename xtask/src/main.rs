@@ -1,9 +1,11 @@
 //! Checks of the house, as `cargo xtask check` and as tests: what may be named
 //! below the drivers, who may depend on whom, where `unsafe` may be, how long
-//! a file or a function may be, that documents lead somewhere.
+//! a file or a function may be, that documents lead somewhere. And
+//! `cargo xtask dist`, which makes packages.
 
 mod ambient;
 mod circles;
+mod dist;
 mod docs;
 mod functions;
 mod layers;
@@ -108,13 +110,22 @@ fn check(root: &std::path::Path) -> Result<Vec<Finding>, String> {
 }
 
 fn main() -> ExitCode {
-    match std::env::args().nth(1).as_deref() {
-        Some("check") => {}
+    let words: Vec<String> = std::env::args().skip(1).collect();
+    match words.split_first() {
+        Some((command, [])) if command == "check" => check_house(),
+        Some((command, rest)) if command == "dist" => {
+            let made = dist::dist(&tree::root(), rest);
+            said(made.map(|paths| paths.iter().for_each(|path| println!("{}", path.display()))))
+        }
         _ => {
-            eprintln!("usage: cargo xtask check");
-            return ExitCode::from(2);
+            eprintln!("usage: cargo xtask check\n       {}", dist::USAGE);
+            ExitCode::from(2)
         }
     }
+}
+
+/// Checks the house and says what breaks a rule.
+fn check_house() -> ExitCode {
     match check(&tree::root()) {
         Ok(findings) if findings.is_empty() => {
             println!("the house is in order");
@@ -127,6 +138,13 @@ fn main() -> ExitCode {
             println!("{} findings", findings.len());
             ExitCode::FAILURE
         }
+        Err(error) => said(Err(error)),
+    }
+}
+
+fn said(outcome: Result<(), String>) -> ExitCode {
+    match outcome {
+        Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
             eprintln!("error: {error}");
             ExitCode::FAILURE
