@@ -88,13 +88,9 @@ fn date(epoch: u64, format: &str) -> Result<String, String> {
 /// What git says; nothing without git.
 fn git(root: &Path, words: &[&str]) -> Option<String> {
     let mut command = Command::new("git");
-    command
-        .arg("-C")
-        .arg(root)
-        .args(words)
-        .stderr(Stdio::null());
-    let text = output(&mut command.stdin(Stdio::null())).ok()?;
-    Some(text.trim().to_owned())
+    command.arg("-C").arg(root).args(words).stdin(Stdio::null());
+    let made = command.output().ok().filter(|made| made.status.success())?;
+    Some(String::from_utf8(made.stdout).ok()?.trim().to_owned())
 }
 
 #[cfg(test)]
