@@ -124,18 +124,20 @@ impl Scaling {
     }
 
     /// Decides. To be called once per report interval: `reports` are those that came
-    /// since the last call, `cluster` who runs now, those being emptied included.
+    /// since the last call, `cluster` who runs now, the one that is being emptied included, and
+    /// `coming` how many more are about to: successors of dead ones, say.
     /// Reports of runtimes outside the cluster are ignored.
     pub fn step(
         &mut self,
         now: Time,
         reports: &[(RuntimeId, Load)],
         cluster: &[RuntimeId],
+        coming: usize,
     ) -> Vec<Decision> {
         let mut actions = Vec::new();
         self.follow_cluster(now, cluster);
         self.hear(now, reports);
-        self.scale_out(now, cluster, &mut actions);
+        self.scale_out(now, cluster, coming, &mut actions);
         self.scale_in(now, cluster, &mut actions);
         actions
     }
@@ -201,7 +203,13 @@ impl Scaling {
         self.leaving() == Some(runtime)
     }
 
-    fn scale_out(&mut self, now: Time, cluster: &[RuntimeId], actions: &mut Vec<Decision>) {
+    fn scale_out(
+        &mut self,
+        now: Time,
+        cluster: &[RuntimeId],
+        coming: usize,
+        actions: &mut Vec<Decision>,
+    ) {
         // Only a report of now can say that a runtime is hot: moves that were asked
         // for at the last step show in no older one.
         let hot: Vec<(RuntimeId, Seen)> = self
@@ -264,6 +272,7 @@ impl Scaling {
         }
         if let Some(why) = wanted
             && self.starting.is_none()
+            && coming == 0
             && cluster.len() < self.settings.maximum as usize
         {
             self.starting = Some(now);

@@ -94,7 +94,7 @@ impl Model {
             .collect();
         let actions = self
             .scaling
-            .step(Time(self.now * SECOND), &reports, &cluster);
+            .step(Time(self.now * SECOND), &reports, &cluster, 0);
         let actions: Vec<Action> = actions.iter().map(|decision| decision.action).collect();
         for action in &actions {
             self.log.push((self.now, *action));
@@ -432,7 +432,7 @@ fn what_is_not_emptied_is_told_again() {
             ..Load::default()
         };
         let reports = [(cluster[0], load(50)), (cluster[1], load(60))];
-        for decision in scaling.step(Time(second * SECOND), &reports, &cluster) {
+        for decision in scaling.step(Time(second * SECOND), &reports, &cluster, 0) {
             drains.push((second, decision.action));
         }
     }
@@ -458,25 +458,31 @@ fn counts_that_run_backwards_and_strangers_are_not_believed() {
         held_back: 0,
     };
     assert_eq!(
-        scaling.step(Time(0), &[(RuntimeId(0), load(10, u64::MAX / 2))], &cluster),
+        scaling.step(
+            Time(0),
+            &[(RuntimeId(0), load(10, u64::MAX / 2))],
+            &cluster,
+            0
+        ),
         []
     );
     assert_eq!(
-        scaling.step(Time(SECOND), &[(RuntimeId(0), load(5, 0))], &cluster),
+        scaling.step(Time(SECOND), &[(RuntimeId(0), load(5, 0))], &cluster, 0),
         []
     );
     let stranger = [(RuntimeId(9), load(0, u64::MAX))];
-    assert_eq!(scaling.step(Time(2 * SECOND), &stranger, &cluster), []);
+    assert_eq!(scaling.step(Time(2 * SECOND), &stranger, &cluster, 0), []);
     // Twice in one instant: the second has no rate.
     let twice = [
         (RuntimeId(0), load(6, 0)),
         (RuntimeId(0), load(7, 1_000_000)),
     ];
-    assert_eq!(scaling.step(Time(3 * SECOND), &twice, &cluster), []);
+    assert_eq!(scaling.step(Time(3 * SECOND), &twice, &cluster, 0), []);
     let decided = scaling.step(
         Time(4 * SECOND),
         &[(RuntimeId(0), load(8, 1_000))],
         &cluster,
+        0,
     );
     let actions: Vec<Action> = decided.iter().map(|decision| decision.action).collect();
     assert_eq!(actions, [Action::Add]);
@@ -630,7 +636,7 @@ fn a_runtime_for_which_ports_wait_is_overloaded() {
             ..Load::default()
         };
         let now = Time(second * SECOND);
-        decided.push(scaling.step(now, &[(RuntimeId(1), load)], &cluster));
+        decided.push(scaling.step(now, &[(RuntimeId(1), load)], &cluster, 0));
     }
     let [first, second, third, fourth] = &decided[..] else {
         panic!("{decided:?}");
@@ -666,7 +672,7 @@ fn flows_do_not_go_to_and_fro_where_all_are_overloaded() {
             ..Load::default()
         };
         let reports = [(cluster[0], load(0)), (cluster[1], load(1))];
-        let decided = scaling.step(Time(second * SECOND), &reports, &cluster);
+        let decided = scaling.step(Time(second * SECOND), &reports, &cluster, 0);
         moves.extend(decided.iter().map(|decision| (second, decision.action)));
     }
     // Once, before it is known that the other one is overloaded too.
@@ -689,7 +695,7 @@ fn a_runtime_that_stood_still_says_little_of_what_it_can_do() {
             units: 1,
             ..Load::default()
         };
-        scaling.step(Time(at * SECOND), &[(RuntimeId(1), load)], &cluster);
+        scaling.step(Time(at * SECOND), &[(RuntimeId(1), load)], &cluster, 0);
         scaling.peak()
     };
     assert_eq!(second(0, 0, 0), None);
@@ -698,4 +704,24 @@ fn a_runtime_that_stood_still_says_little_of_what_it_can_do() {
     assert_eq!(second(60, 0, 30 * SECOND), Some(40_000));
     assert_eq!(second(120, 60, 30 * SECOND), Some(20_000));
     assert_eq!(second(121, 30_000, SECOND), Some(30_000));
+}
+
+/// A successor is on its way to where one has died: no other one is started for it.
+#[test]
+fn one_that_is_about_to_come_is_waited_for() {
+    let settings = ScalingSettings {
+        minimum: 2,
+        ..ScalingSettings::default()
+    };
+    let mut scaling = Scaling::new(settings).unwrap();
+    let cluster = [RuntimeId(1)];
+    let load = Load {
+        units: 10,
+        ..Load::default()
+    };
+    let reports = [(RuntimeId(1), load)];
+    assert_eq!(scaling.step(Time(0), &reports, &cluster, 1), []);
+    let decided = scaling.step(Time(SECOND), &reports, &cluster, 0);
+    assert_eq!(decided[0].action, Action::Add);
+    assert_eq!(decided[0].why, Why::BelowMinimum);
 }

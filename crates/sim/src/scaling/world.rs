@@ -115,7 +115,7 @@ pub fn run(load: &Load, each: &mut dyn FnMut(&Sample)) -> Result<Summary, String
             world.ask_for_reports(now);
             let reports = core::mem::take(&mut world.workloads);
             let cluster: Vec<RuntimeId> = world.nodes.keys().copied().collect();
-            for decision in scaling.step(now, &reports, &cluster) {
+            for decision in scaling.step(now, &reports, &cluster, 0) {
                 let action = decision.action;
                 moved += world.act(now, ms, action)?;
                 actions.push(describe(action));

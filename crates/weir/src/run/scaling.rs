@@ -73,9 +73,14 @@ impl Scaler {
         }
         self.decided = now;
         self.loads = cluster.loads();
+        // One that others drain is none of the cluster any more.
+        let emptied = self.scaling.leaving();
+        self.loads
+            .retain(|(id, _)| !cluster.drains(*id) || emptied == Some(*id));
+        let coming = cluster.to_come().len();
         let runtimes: Vec<RuntimeId> = self.loads.iter().map(|(id, _)| *id).collect();
         let at = u64::try_from((now - self.begun).as_nanos()).unwrap_or(u64::MAX);
-        for decision in self.scaling.step(Time(at), &self.loads, &runtimes) {
+        for decision in self.scaling.step(Time(at), &self.loads, &runtimes, coming) {
             self.carry_out(&decision, cluster, leaving);
         }
     }
