@@ -203,6 +203,24 @@ impl Scaling {
         self.leaving() == Some(runtime)
     }
 
+    /// Notes what one runtime can do, where one is overloaded.
+    fn note_overload(&mut self, now: Time, is_overload: bool) {
+        let most = self.seen.values().filter_map(Seen::rate).max();
+        if let (Some(most @ 1..), true) = (most, is_overload) {
+            // An overload goes on while it is not calm for a cool-down.
+            let goes_on = self.relief.is_some() || self.starting.is_some();
+            self.peak = Some(match self.peak {
+                Some(peak) if goes_on => peak.max(most),
+                // One that stood still for a moment took in little: that is not what it can do.
+                Some(peak) => most.max(peak / 2),
+                None => most,
+            });
+            self.last_change = now;
+        } else if now.since(self.last_change) >= self.settings.cool_down {
+            self.relief = None;
+        }
+    }
+
     fn scale_out(
         &mut self,
         now: Time,
@@ -218,20 +236,7 @@ impl Scaling {
             .filter(|(_, seen)| seen.at == Some(now) && seen.hot >= self.settings.hot_reports)
             .map(|(runtime, seen)| (*runtime, *seen))
             .collect();
-        let most = self.seen.values().filter_map(Seen::rate).max();
-        if let (Some(most @ 1..), false) = (most, hot.is_empty()) {
-            // An overload goes on while it is not calm for a cool-down.
-            let goes_on = self.relief.is_some() || self.starting.is_some();
-            self.peak = Some(match self.peak {
-                Some(peak) if goes_on => peak.max(most),
-                // One that stood still for a moment took in little: that is not what it can do.
-                Some(peak) => most.max(peak / 2),
-                None => most,
-            });
-            self.last_change = now;
-        } else if now.since(self.last_change) >= self.settings.cool_down {
-            self.relief = None;
-        }
+        self.note_overload(now, !hot.is_empty());
         let overdue = |asked: Time| now.since(asked) >= self.settings.patience;
         if self.starting.is_some_and(overdue) {
             self.starting = None;
