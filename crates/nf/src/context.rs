@@ -33,15 +33,43 @@ pub struct Context<'a> {
     pub(crate) seed: u64,
     pub(crate) now: Time,
     pub(crate) sequence: u64,
+    pub(crate) marks: Marks,
     pub(crate) unit: u64,
     pub(crate) clock: u64,
     pub(crate) draws: u32,
-    pub(crate) silent: bool,
     pub(crate) flow: u32,
-    pub(crate) link: LinkType,
+}
+
+/// Marks of the packet at hand, in the order that they have in [`FrameMeta`]: they are copied as one
+/// word.
+#[derive(Clone, Copy, Debug, Default)]
+#[repr(C)]
+pub(crate) struct Marks {
     /// The port that the packet came in by: what is emitted takes its wire.
-    pub(crate) port: u8,
-    pub(crate) side: Side,
+    port: u8,
+    side: Side,
+    link: LinkType,
+    flags: u8,
+}
+
+impl Marks {
+    #[inline(always)]
+    pub(crate) fn of(meta: &FrameMeta) -> Marks {
+        Marks {
+            port: meta.port,
+            side: meta.side,
+            link: meta.link,
+            flags: meta.flags,
+        }
+    }
+
+    /// Of no packet.
+    pub(crate) fn none(silent: bool) -> Marks {
+        Marks {
+            flags: if silent { frame_flags::NO_OUTPUT } else { 0 },
+            ..Marks::default()
+        }
+    }
 }
 
 /// Packets that network functions made during a burst.
@@ -200,6 +228,12 @@ impl Default for Aliases {
 }
 
 impl Context<'_> {
+    /// True while nothing that the function says is heard: the packet is applied a second time.
+    #[inline]
+    pub(crate) fn silent(&self) -> bool {
+        self.marks.flags & frame_flags::NO_OUTPUT != 0
+    }
+
     /// Ingress time of the packet at hand.
     #[inline]
     pub fn now(&self) -> Time {
@@ -224,8 +258,8 @@ impl Context<'_> {
     /// ([`crate::Descriptor::counters`]); one that is not there does nothing.
     #[inline]
     pub fn count(&mut self, counter: impl Label, n: u64) {
-        if let Some(value) = self.counters.get_mut(counter.index())
-            && !self.silent
+        if !self.silent()
+            && let Some(value) = self.counters.get_mut(counter.index())
         {
             *value += n;
         }
@@ -234,7 +268,7 @@ impl Context<'_> {
     /// Adds to all of them, what was counted over a burst.
     #[inline]
     pub fn count_all<L: Label>(&mut self, counts: &Counts<L>) {
-        if self.silent {
+        if self.silent() {
             return;
         }
         for (value, n) in self.counters.iter_mut().zip(counts.values()) {
@@ -245,7 +279,7 @@ impl Context<'_> {
     /// Counts under a name found at run time and gives what was counted
     /// before: `Some(0)` means the name is new, `None` that the table is full.
     pub fn tally(&mut self, name: &[u8], n: u64) -> Option<u64> {
-        if self.silent {
+        if self.silent() {
             return self.tally.get(name);
         }
         self.tally.add(name, n)
@@ -253,7 +287,7 @@ impl Context<'_> {
 
     #[inline]
     pub(crate) fn begin(&mut self, kind: &str, ids: EventIds, packet: u64) -> Event<'_> {
-        let cause = (self.leases.packet, self.silent);
+        let cause = (self.leases.packet, self.silent());
         self.events.begin(kind, self.now, &ids, packet, cause)
     }
 
@@ -287,17 +321,17 @@ impl Context<'_> {
     /// events are only counted this one is, and its costly text may be spared.
     pub fn wants_events(&mut self) -> bool {
         let wanted = self.events.is_enabled();
-        if !wanted && !self.silent {
+        if !wanted && !self.silent() {
             self.events.count_one();
         }
-        wanted && !self.silent
+        wanted && !self.silent()
     }
 
     /// Makes a packet of `len` bytes that leaves on side `towards`, beginning
     /// with the same link header type as the packet at hand; `None` (and a
     /// count) where no frame is free.
     pub fn emit(&mut self, towards: Side, len: usize) -> Option<&mut [u8]> {
-        if self.silent {
+        if self.silent() {
             return None;
         }
         let packet = self.leases.packet;
@@ -323,7 +357,7 @@ impl Context<'_> {
         let (meta, _) = memory.split_mut(&mut frame);
         *meta = FrameMeta::received(self.now, len as u32);
         meta.side = towards.opposite();
-        (meta.link, meta.port) = (self.link, self.port);
+        (meta.link, meta.port) = (self.marks.link, self.marks.port);
         meta.flags = frame_flags::EMITTED;
         let start = usize::from(meta.start);
         self.emits.frames.push(frame);
@@ -366,7 +400,7 @@ impl Context<'_> {
                 flow: self.flow,
                 key,
                 client,
-                side: self.side,
+                side: self.marks.side,
                 open,
             });
         } else {

@@ -284,7 +284,7 @@ impl<N: NetworkFunction> Flow<'_, N> {
         direction: Direction,
         cx: &'b mut Context<'_>,
     ) -> (Event<'b>, SideBuffers<'b>) {
-        let cause = (cx.leases.packet, cx.silent);
+        let cause = (cx.leases.packet, cx.silent());
         let mut event = cx
             .events
             .begin(kind, cx.now, &self.info.ids(), cx.sequence, cause);

@@ -1,8 +1,8 @@
 //! The engine's side of a [`Context`]: what all functions of a runtime share.
 
-use weir_packet::{FramePool, LinkType, Packet, Time, frame_flags};
+use weir_packet::{FramePool, Packet, Time};
 
-use crate::context::{Aliases, Causes, Emits, MAX_ALIASES, MAX_EMITS};
+use crate::context::{Aliases, Causes, Emits, MAX_ALIASES, MAX_EMITS, Marks};
 use crate::{BufferPool, Context, EventLog, Leases, Tally};
 
 /// The resources of one runtime, out of which a [`Context`] is made per call.
@@ -74,14 +74,11 @@ impl World {
             seed: self.seed ^ u64::from(function).wrapping_mul(0xa076_1d64_78bd_642f),
             now,
             sequence: 0,
+            marks: Marks::none(self.silent),
             unit: 0,
             clock: 0,
             draws: 0,
-            silent: self.silent,
             flow: u32::MAX,
-            link: LinkType::Ethernet,
-            port: 0,
-            side: weir_packet::Side::Inside,
         }
     }
 }
@@ -95,9 +92,7 @@ impl Context<'_> {
         self.leases.packet = i as u8;
         self.now = meta.time;
         self.sequence = meta.sequence;
-        (self.link, self.port) = (meta.link, meta.port);
-        self.side = meta.side;
-        self.silent = meta.flags & frame_flags::NO_OUTPUT != 0;
+        self.marks = Marks::of(meta);
         self.unit = 0;
         self.clock = meta.sequence;
         self.draws = 0;
@@ -113,9 +108,7 @@ impl Context<'_> {
         self.leases.packet = i as u8;
         self.now = meta.time;
         self.sequence = meta.sequence;
-        (self.link, self.port) = (meta.link, meta.port);
-        self.side = meta.side;
-        self.silent = meta.flags & frame_flags::NO_OUTPUT != 0;
+        self.marks = Marks::of(meta);
         self.flow = flow;
         self.unit = unit;
         self.clock = meta.clock;
