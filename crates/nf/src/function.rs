@@ -244,6 +244,19 @@ impl<'a> SideBuffers<'a> {
 }
 
 impl<N: NetworkFunction> Flow<'_, N> {
+    /// The same flow, for a shorter time, as [`Packet::reborrow`] gives the packet.
+    #[inline(always)]
+    pub fn reborrow(&mut self) -> Flow<'_, N> {
+        Flow {
+            state: self.state.reborrow(),
+            flow_state: self.flow_state.reborrow(),
+            stats: self.stats,
+            info: self.info,
+            buffers: self.buffers,
+            buffers_changed: self.buffers_changed,
+        }
+    }
+
     /// Side buffer `index`, below [`crate::Descriptor::buffers`]; `None` for
     /// any other. While it is held the context can't be used otherwise; the
     /// state can ([`Flow::parts`] gives both at once).

@@ -61,6 +61,12 @@ impl<'a, S> Tracked<'a, S> {
     pub fn new(state: &'a mut S, changed: &'a mut bool) -> Tracked<'a, S> {
         Tracked { state, changed }
     }
+
+    /// The same, for a shorter time.
+    #[inline(always)]
+    pub(crate) fn reborrow(&mut self) -> Tracked<'_, S> {
+        Tracked::new(self.state, self.changed)
+    }
 }
 
 impl<S> core::ops::Deref for Tracked<'_, S> {

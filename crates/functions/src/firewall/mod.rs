@@ -686,7 +686,7 @@ impl NetworkFunction for Firewall {
         if generation == accepted && verdict == ACCEPT && !self.wants(packet) {
             return Verdict::Pass;
         }
-        self.look_closer(packet, flow, cx)
+        self.look_closer(&mut packet.reborrow(), &mut flow.reborrow(), cx)
     }
 
     fn process_burst(&self, burst: &mut Burst<'_, Self>, cx: &mut Context<'_>) {

@@ -698,7 +698,8 @@ their own). No application's payload is rewritten (no ALG).",
         if !flow.info.is_first() && self.plain(packet, &flow.state) {
             return Verdict::Pass;
         }
-        self.other(packet, &flow.state, &flow.info, cx)
+        let info = flow.info;
+        self.other(&mut packet.reborrow(), &flow.state, &info, cx)
     }
 
     fn without_flow(&self, packet: &mut Packet<'_>, _: &mut Context<'_>) -> Verdict {
