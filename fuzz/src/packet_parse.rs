@@ -4,8 +4,8 @@
 
 use weir_packet::checksum::{Verdict, check_ipv4, check_transport, fill};
 use weir_packet::{
-    Depth, FragmentKey, HeaderFlags, Headers, IcmpKey, KeyOptions, KeyOutcome, LinkType,
-    ParseOptions, Quoted, classify, flow_key, parse, parse_into,
+    Depth, FragmentKey, HeaderFlags, Headers, IcmpKey, KeyOptions, KeyOutcome, LinkType, Malformed,
+    ParseOptions, Quoted, classify, flow_key, key_of_plainest, parse, parse_into, parse_plainest,
 };
 
 use crate::input::Input;
@@ -43,6 +43,7 @@ pub fn run(data: &[u8]) {
     assert_eq!(place, headers);
     check(frame, &headers, &key);
     if options.depth == Depth::L4 {
+        check_straight_way(frame, link, &options, &key);
         let mut place = Headers::default();
         let together = classify(frame, link, &options, &key, &mut place);
         assert_eq!(place, headers);
@@ -68,6 +69,35 @@ pub fn run(data: &[u8]) {
             "a checksum just written"
         );
     }
+}
+
+/// What goes the straight way goes the general way as well, and comes to the same.
+fn check_straight_way(frame: &[u8], link: LinkType, options: &ParseOptions, key: &KeyOptions) {
+    let mut straight = Headers::default();
+    let Some(head) = parse_plainest(frame, link, options, &mut straight) else {
+        return;
+    };
+    assert_eq!(by_the_general_way(frame, options), Ok(straight));
+    let (found, direction) = key_of_plainest(head, key);
+    let general = flow_key(frame, &straight, key);
+    assert_eq!(general, KeyOutcome::Flow(found, direction));
+}
+
+/// What the general parser finds in an Ethernet frame with IPv4: it reads the packet in it, since frames
+/// that begin with IP have no straight way.
+fn by_the_general_way(frame: &[u8], options: &ParseOptions) -> Result<Headers, Malformed> {
+    let mut headers = parse(frame.get(14..).unwrap_or(&[]), LinkType::RawIp, options)?;
+    for offset in [
+        &mut headers.l3,
+        &mut headers.l4,
+        &mut headers.payload,
+        &mut headers.outer_l3,
+    ] {
+        *offset += 14;
+    }
+    headers.end += 14;
+    headers.link = LinkType::Ethernet;
+    Ok(headers)
 }
 
 fn check(frame: &[u8], headers: &Headers, options: &KeyOptions) {

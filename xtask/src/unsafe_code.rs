@@ -26,6 +26,10 @@ pub(crate) const MODULES: &[(&str, &str)] = &[
         "crates/packet/src/members_tests.rs",
         "a mapping that the tests make",
     ),
+    (
+        "crates/packet/src/lanes.rs",
+        "comparison of several numbers at once",
+    ),
     ("crates/packet/src/prefetch.rs", "the prefetch instruction"),
     (
         "crates/nf/src/host/blocks.rs",

@@ -75,18 +75,11 @@ impl Direction {
 #[repr(C, align(16))]
 pub struct FlowKey([u64; 6]);
 
-/// Six words at once: a call to `memcmp` would cost more than the comparison.
+/// All words at once: a call to `memcmp` would cost more than the comparison.
 impl PartialEq for FlowKey {
     #[inline(always)]
     fn eq(&self, other: &FlowKey) -> bool {
-        let (a, b) = (&self.0, &other.0);
-        (a[0] ^ b[0])
-            | (a[1] ^ b[1])
-            | (a[2] ^ b[2])
-            | (a[3] ^ b[3])
-            | (a[4] ^ b[4])
-            | (a[5] ^ b[5])
-            == 0
+        crate::lanes::same(&self.0, &other.0)
     }
 }
 

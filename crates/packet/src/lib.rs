@@ -56,6 +56,8 @@ mod craft;
 mod foreign;
 mod frame;
 mod internal;
+#[allow(unsafe_code)]
+pub mod lanes;
 mod layout;
 mod ledger;
 mod lent;
@@ -104,7 +106,10 @@ pub use members::Taker;
 pub use memory::{FramePool, NoFrame, PacketMemory};
 pub use packet::Packet;
 pub use packet_key::{KeyOutcome, flow_key};
-pub use parse::{Depth, ParseOptions, classify, parse, parse_into};
+pub use parse::{
+    Depth, PLAINEST, PLAINEST_L4, ParseOptions, classify, key_of_plainest, parse, parse_into,
+    parse_plainest,
+};
 pub use prefix::{Prefix, PrefixError, Prefixes};
 pub use quoted::Quoted;
 pub use time::{Time, civil_from_days};

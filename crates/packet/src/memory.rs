@@ -315,8 +315,11 @@ impl PacketMemory {
             )
         };
         let first = meta.start as usize;
-        let bytes = room.get(first..first + meta.len as usize);
-        (meta, bytes.unwrap_or(&[]))
+        let bytes = match room.get(first..first + meta.len as usize) {
+            Some(bytes) => bytes,
+            None => nothing(),
+        };
+        (meta, bytes)
     }
 
     /// Metadata for writing, and the packet's bytes.
@@ -337,10 +340,17 @@ impl PacketMemory {
     /// Asks the processor to fetch the frame's metadata and first packet line.
     #[inline]
     pub fn prefetch(&self, frame: &Frame) {
-        let (start, _) = self.place(frame);
+        // Any address will do, so whose frame it is need not be checked.
+        let start = self.start.as_ptr().wrapping_add(frame.offset());
         crate::prefetch::read(start);
         crate::prefetch::read(start.wrapping_add(META_BYTES + HEADROOM));
     }
+}
+
+/// The bytes of a packet that does not lie in its frame: there is none.
+#[cold]
+fn nothing<'a>() -> &'a [u8] {
+    &[]
 }
 
 /// The free frames of a packet memory, last in, first out: the frame given

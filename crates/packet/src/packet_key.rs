@@ -49,7 +49,7 @@ pub fn flow_key(bytes: &[u8], headers: &Headers, options: &KeyOptions) -> KeyOut
 
 /// The key of a packet with ports and without fault; `None` leaves it to [`any_key`].
 #[inline(always)]
-pub(crate) fn plain_key(
+fn plain_key(
     bytes: &[u8],
     headers: &Headers,
     options: &KeyOptions,

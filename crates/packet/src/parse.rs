@@ -1,10 +1,10 @@
 //! One walk over a packet's headers.
 
 use crate::headers::{HeaderFlags, Headers};
-use crate::key::KeyOptions;
+use crate::key::{Direction, FlowKey, KeyOptions, kind};
 use crate::link::LinkType;
 use crate::malformed::Malformed;
-use crate::packet_key::{KeyOutcome, flow_key, plain_key};
+use crate::packet_key::{KeyOutcome, flow_key};
 use crate::protocol::{ethertype, ip, port};
 use crate::read::{be16, be32, chunk};
 use crate::walk::Walk;
@@ -41,7 +41,9 @@ pub use crate::walk::{Depth, ParseOptions};
 /// ```
 #[inline]
 pub fn parse(bytes: &[u8], link: LinkType, options: &ParseOptions) -> Result<Headers, Malformed> {
-    if let Some(found) = plainest(bytes, link, options) {
+    if options.depth != Depth::L2
+        && let Some((found, _)) = plainest(bytes, link, options.inner)
+    {
         return Ok(found.headers());
     }
     parse_other(bytes, link, options)
@@ -60,24 +62,59 @@ pub fn parse_into(
     options: &ParseOptions,
     headers: &mut Headers,
 ) -> Result<(), Malformed> {
-    if let Some(found) = plainest(bytes, link, options) {
-        found.put(headers);
+    if options.depth != Depth::L2 && parse_plainest(bytes, link, options, headers).is_some() {
         return Ok(());
     }
     parse_other_into(bytes, link, options, headers)
 }
 
-/// The plainest of plain packets: untagged IPv4 over Ethernet.
+/// Octets of the frames that [`parse_plainest`] takes, at least: all that it reads. Ethernet pads
+/// its frames to more.
+pub const PLAINEST: usize = PLAINEST_L4 + 14;
+/// Offset of their transport headers, of which the first 14 octets end with TCP's flags.
+pub const PLAINEST_L4: usize = 14 + 20;
+
+/// [`parse_into`] for the plainest of plain packets, which nearly all are: whole TCP and UDP over
+/// untagged IPv4. The frame's length is looked at once: with the headers come the octets that were
+/// read, transport header at [`PLAINEST_L4`]. `None` says nothing about the packet, and `headers` has
+/// what it had before. For depths beyond [`Depth::L2`].
 #[inline(always)]
-fn plainest(bytes: &[u8], link: LinkType, options: &ParseOptions) -> Option<Plain> {
-    if link != LinkType::Ethernet || options.depth == Depth::L2 {
+pub fn parse_plainest<'a>(
+    bytes: &'a [u8],
+    link: LinkType,
+    options: &ParseOptions,
+    headers: &mut Headers,
+) -> Option<&'a [u8; PLAINEST]> {
+    debug_assert!(options.depth != Depth::L2);
+    let (found, head) = plainest(bytes, link, options.inner)?;
+    found.put(headers);
+    Some(head)
+}
+
+/// The flow of a packet that [`parse_plainest`] took.
+#[inline(always)]
+pub fn key_of_plainest(head: &[u8; PLAINEST], options: &KeyOptions) -> (FlowKey, Direction) {
+    let word = |at: usize| u32::from_be_bytes([head[at], head[at + 1], head[at + 2], head[at + 3]]);
+    let ports = word(PLAINEST_L4);
+    FlowKey::ipv4(
+        (word(PLAINEST_L4 - 8), (ports >> 16) as u16),
+        (word(PLAINEST_L4 - 4), ports as u16),
+        0,
+        kind(head[PLAINEST_L4 - 11], options.chain, false),
+    )
+}
+
+#[inline(always)]
+fn plainest(bytes: &[u8], link: LinkType, inner: bool) -> Option<(Plain, &[u8; PLAINEST])> {
+    if link != LinkType::Ethernet {
         return None;
     }
-    let head = bytes.first_chunk::<14>()?;
+    let head = bytes.first_chunk::<PLAINEST>()?;
     if [head[12], head[13]] != ethertype::IPV4.to_be_bytes() {
         return None;
     }
-    plain_ipv4(bytes, 14, options.inner)
+    let found = plain_ipv4(head, bytes.len(), 14, inner)?;
+    Some((found, head))
 }
 
 #[inline(never)]
@@ -143,16 +180,13 @@ pub fn classify(
     key_options: &KeyOptions,
     headers: &mut Headers,
 ) -> Result<KeyOutcome, Malformed> {
-    if let Some(found) = plainest(bytes, link, options) {
-        // A copy that the compiler takes apart: the key is made from registers.
-        let known = found.headers();
-        found.put(headers);
-        if let Some((key, direction)) = plain_key(bytes, &known, key_options) {
-            return Ok(KeyOutcome::Flow(key, direction));
-        }
-    } else {
-        parse_other_into(bytes, link, options, headers)?;
+    if options.depth != Depth::L2
+        && let Some(head) = parse_plainest(bytes, link, options, headers)
+    {
+        let (key, direction) = key_of_plainest(head, key_options);
+        return Ok(KeyOutcome::Flow(key, direction));
     }
+    parse_other_into(bytes, link, options, headers)?;
     Ok(flow_key(bytes, headers, key_options))
 }
 
@@ -241,7 +275,7 @@ fn plain(bytes: &[u8], inner: bool) -> Option<Plain> {
         l3 += 4;
     }
     let found = match kind {
-        ethertype::IPV4 => plain_ipv4(bytes, l3, inner)?,
+        ethertype::IPV4 => plain_ipv4(bytes, bytes.len(), l3, inner)?,
         ethertype::IPV6 => plain_ipv6(bytes, l3, inner)?,
         _ => return None,
     };
@@ -252,16 +286,18 @@ fn plain(bytes: &[u8], inner: bool) -> Option<Plain> {
     })
 }
 
+/// IPv4 at `l3` of a frame of `length` octets, which begins with `bytes`.
 #[inline(always)]
-fn plain_ipv4(bytes: &[u8], l3: usize, inner: bool) -> Option<Plain> {
+fn plain_ipv4(bytes: &[u8], length: usize, l3: usize, inner: bool) -> Option<Plain> {
     // IPv4 and the eight octets that UDP has and TCP has at least.
     let head = chunk::<28>(bytes, l3)?;
     let total = usize::from(u16::from_be_bytes([head[2], head[3]]));
     let fragment = u16::from_be_bytes([head[6], head[7]]) & 0x3fff;
-    if head[0] != 0x45 || total > bytes.len() - l3 || fragment != 0 {
+    if head[0] != 0x45 || total > length - l3 || fragment != 0 {
         return None;
     }
-    let rest = total.checked_sub(20)?;
+    // Below zero it is too short for any transport.
+    let rest = total as isize - 20;
     let found = plain_transport(bytes, head[9], l3 + 20, rest, inner)?;
     Some(Plain {
         l3: l3 as u16,
@@ -278,7 +314,7 @@ fn plain_ipv6(bytes: &[u8], l3: usize, inner: bool) -> Option<Plain> {
     if head[0] >> 4 != 6 || rest > bytes.len() - l3 - 40 {
         return None;
     }
-    let found = plain_transport(bytes, head[6], l3 + 40, rest, inner)?;
+    let found = plain_transport(bytes, head[6], l3 + 40, rest as isize, inner)?;
     Some(Plain {
         l3: l3 as u16,
         ethertype: ethertype::IPV6,
@@ -289,13 +325,13 @@ fn plain_ipv6(bytes: &[u8], l3: usize, inner: bool) -> Option<Plain> {
 
 /// TCP or UDP at `l4`, of which the IP header says that it has `rest` octets.
 #[inline(always)]
-fn plain_transport(bytes: &[u8], proto: u8, l4: usize, rest: usize, inner: bool) -> Option<Plain> {
+fn plain_transport(bytes: &[u8], proto: u8, l4: usize, rest: isize, inner: bool) -> Option<Plain> {
     let (length, flags, tcp_flags);
     match proto {
         ip::UDP => {
             let head = chunk::<8>(bytes, l4)?;
             let declared = usize::from(u16::from_be_bytes([head[4], head[5]]));
-            if declared < 8 || declared > rest {
+            if declared < 8 || declared as isize > rest {
                 return None;
             }
             if inner && port::is_tunnel(u16::from_be_bytes([head[2], head[3]])) {
@@ -306,7 +342,7 @@ fn plain_transport(bytes: &[u8], proto: u8, l4: usize, rest: usize, inner: bool)
         ip::TCP => {
             let [offset, bits] = *chunk::<2>(bytes, l4 + 12)?;
             length = usize::from(offset >> 4) * 4;
-            if length < 20 || length > rest {
+            if length < 20 || length as isize > rest {
                 return None;
             }
             (flags, tcp_flags) = (HeaderFlags::TCP, bits);
@@ -317,7 +353,7 @@ fn plain_transport(bytes: &[u8], proto: u8, l4: usize, rest: usize, inner: bool)
         l3: 0,
         l4: l4 as u16,
         payload: (l4 + length) as u16,
-        end: (l4 + rest) as u32,
+        end: l4 as u32 + rest as u32,
         ethertype: 0,
         flags,
         proto,

@@ -449,6 +449,13 @@ proptest! {
             found.put(&mut headers);
             prop_assert_eq!(Walk::new(&frame, LinkType::Ethernet, &options).run(), Ok(headers));
         }
+        let mut headers = Headers { zone: 9, l2: 9, damage: 9, ..Headers::default() };
+        if let Some(head) = parse_plainest(&frame, LinkType::Ethernet, &options, &mut headers) {
+            prop_assert_eq!(Walk::new(&frame, LinkType::Ethernet, &options).run(), Ok(headers));
+            let keys = KeyOptions { chain: 3, zone: true, ..KeyOptions::default() };
+            let (key, direction) = key_of_plainest(head, &keys);
+            prop_assert_eq!(flow_key(&frame, &headers, &keys), KeyOutcome::Flow(key, direction));
+        }
     }
 }
 

@@ -1,22 +1,21 @@
 //! From bytes to flows: parse, key, look up.
 
-use weir_nf::host::{BURST, FlowHead, OnMalformed, Place, Timeouts, UnitPlace};
+use weir_nf::host::{BURST, FlowHead, OnMalformed, Place, Timeouts};
 use weir_nf::{CloseReason, Phase, tcp_seen};
 use weir_packet::{
-    Direction, FlowKey, FragmentKey, Frame, FrameMeta, FramePool, Headers, KeyOptions, KeyOutcome,
-    Malformed, PacketMemory, ParseOptions, classify, frame_flags, parse_into,
+    Direction, FlowKey, FragmentKey, Frame, FrameMeta, FramePool, Headers, PacketMemory,
+    ParseOptions, parse_into,
 };
 
 use crate::drops::EngineDrop;
-use crate::flows::records::ALIAS;
-use crate::flows::{FlowTable, Found, HAS_TABLE, tcp};
+use crate::flows::index::NONE;
+use crate::flows::{Found, HAS_TABLE, tcp};
 use crate::fragments::{Owner, is_among};
+use crate::known::note_units;
+use crate::look::{AHEAD, Kinds, ParseOutput, look_for_keys, unread};
 use crate::reading::Reading;
 use crate::runtime::Runtime;
-use crate::scratch::{Lookup, MAX_SCOPES};
-
-/// How many frames ahead packets are prefetched.
-pub(crate) const AHEAD: usize = 4;
+use crate::scratch::{Lead, Lookup, bytes_of};
 
 /// Result of classifying a burst. In masks, bit `i` stands for packet `i`.
 #[derive(Clone, Copy, Debug, Default)]
@@ -27,6 +26,8 @@ pub(crate) struct Classified {
     pub(crate) alive: u64,
     /// Later fragments to hold until their first fragment comes.
     pub(crate) held: u64,
+    /// Bytes of the packets that were classified: no mask.
+    pub(crate) bytes: u64,
 }
 
 /// Result of resolving a packet's flow.
@@ -37,20 +38,6 @@ pub(crate) enum Resolved {
     Cut,
     /// Drop the packet: no flow could be opened.
     Refused(EngineDrop),
-}
-
-/// Result of parsing a burst, as masks.
-#[derive(Clone, Copy, Default)]
-pub(crate) struct Kinds {
-    /// Packets with a flow key.
-    pub(crate) flows: u64,
-    /// Those of them that go in the reverse direction of the key.
-    pub(crate) reverse: u64,
-    /// Later fragments: no ports, so no key.
-    pub(crate) later: u64,
-    /// Malformed packets, also those that a lenient parse accepts.
-    pub(crate) faulty: u64,
-    pub(crate) alive: u64,
 }
 
 impl Runtime {
@@ -67,8 +54,10 @@ impl Runtime {
             count: frames.len(),
             alive: crate::scratch::all(frames.len()),
             held: 0,
+            bytes: 0,
         };
         let Some(options) = self.reading.parse().copied() else {
+            found.bytes = bytes_of(memory, frames);
             return found;
         };
         for frame in frames.iter().take(AHEAD) {
@@ -91,6 +80,10 @@ impl Runtime {
                 self.resolve_all(pool, memory, frames, &kinds, &mut found);
             }
         }
+        found.bytes = match found.count == frames.len() {
+            true => kinds.bytes,
+            false => bytes_of(memory, &frames[..found.count]),
+        };
         let faulty = kinds.faulty & crate::scratch::all(found.count);
         if faulty != 0 && !self.world.silent {
             self.count_faults(faulty);
@@ -107,6 +100,7 @@ impl Runtime {
                 memory.prefetch(next);
             }
             let (meta, bytes) = memory.read(frame);
+            kinds.bytes += u64::from(meta.len);
             match parse_into(bytes, meta.link, options, headers) {
                 Ok(()) => {
                     kinds.alive |= 1 << i;
@@ -147,35 +141,27 @@ impl Runtime {
             lookups: &mut scratch.lookups,
             faults: &mut scratch.faults,
         };
+        let key = self.reading.key();
         let mut kinds = match &self.follow {
             Some(follow) if table.scopes.is_empty() => {
                 // Under a switch without wider scopes the unit id gives the record.
                 let (units, lines) = (&follow.units, self.reading.block_lines());
-                look_for_keys(
-                    memory,
-                    frames,
-                    options,
-                    self.reading.key(),
-                    looked,
-                    |meta, lookup| {
-                        lookup.candidate = units.shortcut(meta.unit);
-                        table.flows.blocks.prefetch(lookup.candidate, lines);
-                    },
-                )
+                let lead = move |meta: &FrameMeta, _: &FlowKey| {
+                    let candidate = units.shortcut(meta.unit);
+                    table.flows.blocks.prefetch(candidate, lines);
+                    Lead { hash: 0, candidate }
+                };
+                look_for_keys::<true>(memory, frames, options, key, looked, lead)
             }
             _ => {
                 let (index, seed) = (&table.flows.index, table.seed());
-                look_for_keys(
-                    memory,
-                    frames,
-                    options,
-                    self.reading.key(),
-                    looked,
-                    |_, lookup| {
-                        lookup.hash = lookup.key.hash(seed);
-                        index.prefetch(lookup.hash);
-                    },
-                )
+                let lead = move |_: &FrameMeta, key: &FlowKey| {
+                    let hash = key.hash(seed);
+                    index.prefetch(hash);
+                    let candidate = NONE;
+                    Lead { hash, candidate }
+                };
+                look_for_keys::<true>(memory, frames, options, key, looked, lead)
             }
         };
         let mut none = crate::scratch::all(frames.len()) & !kinds.flows;
@@ -218,29 +204,10 @@ impl Runtime {
         let Some(table) = self.counts.internal.expect(self.table.as_ref(), HAS_TABLE) else {
             return;
         };
-        let lines = self.reading.block_lines();
-        let mut left = flows;
-        while left != 0 {
-            let lookup = &mut self.scratch.lookups[left.trailing_zeros() as usize % BURST];
-            lookup.candidate = table.candidate(lookup.hash, lines);
-            left &= left - 1;
-        }
-        let lookup = &self.scratch.lookups[..BURST.min(64 - flows.leading_zeros() as usize)];
-        if table.aliases.len() > 0 {
-            for (i, lookup) in lookup.iter().enumerate() {
-                if flows >> i & 1 != 0 {
-                    table.fetch_behind_alias(lookup.candidate, lines);
-                }
-            }
-        }
+        let lookups = &mut self.scratch.lookups;
+        table.fetch(lookups, flows, self.reading.block_lines());
         if !table.scopes.is_empty() {
-            for step in [FlowTable::fetch_membership, FlowTable::fetch_units] {
-                for (i, lookup) in lookup.iter().enumerate() {
-                    if flows >> i & 1 != 0 {
-                        step(table, lookup.candidate);
-                    }
-                }
-            }
+            table.fetch_units(lookups, flows);
         }
     }
 
@@ -266,7 +233,7 @@ impl Runtime {
                 self.resolve_later(memory, frames, i, found);
                 false
             } else {
-                let direction = direction_of(kinds.reverse, i);
+                let direction = self.scratch.lookups[i].direction;
                 self.resolve_flow(pool, memory, frames, i, direction, found)
             };
             if cut {
@@ -278,84 +245,6 @@ impl Runtime {
                 return;
             }
         }
-    }
-
-    /// The fast path. Resolves the packets of `left`, in order, up to the first whose
-    /// flow is unknown, ends, or changes its TCP phase; nearly none is. Returns the
-    /// packets that remain. With `FOLLOWS` a switch has given each packet its unit,
-    /// clock and view: they are kept, and a flow of another unit does not match.
-    #[inline(never)]
-    pub(crate) fn resolve_known<const FOLLOWS: bool>(
-        &mut self,
-        memory: &PacketMemory,
-        frames: &mut [Frame],
-        left: u64,
-        kinds: &Kinds,
-    ) -> u64 {
-        let Some(table) = self.counts.internal.expect(self.table.as_mut(), HAS_TABLE) else {
-            return left;
-        };
-        let opened = match &self.follow {
-            Some(follow) if FOLLOWS => &follow.opened[..],
-            _ => &[],
-        };
-        let scratch = &mut *self.scratch;
-        let wider = !table.scopes.is_empty();
-        // The first later fragment has no key; the packets from it on wait for the slow path.
-        let before_later = crate::scratch::before(left & kinds.later);
-        let mut keyed = left & before_later;
-        while keyed != 0 {
-            let i = keyed.trailing_zeros() as usize % BURST;
-            let (headers, lookup) = (&scratch.headers[i], &scratch.lookups[i]);
-            if lookup.candidate & ALIAS != 0 || headers.is_fragment() {
-                break;
-            }
-            let (meta, bytes) = memory.read_mut(&mut frames[i]);
-            if FOLLOWS && wider && table.root_id(lookup.candidate) != Some(meta.unit) {
-                break;
-            }
-            let head = table.flows.blocks.head_mut(lookup.candidate);
-            let direction = direction_of(kinds.reverse, i);
-            let to_server = direction == head.client_direction();
-            let now = meta.time.0;
-            if FOLLOWS && (!wider && head.id != meta.unit || opened.contains(&meta.unit)) {
-                break;
-            }
-            // The candidate is nearly always the packet's flow.
-            if head.key != lookup.key
-                || head.bits & FlowHead::LIVE == 0
-                || now > idle_from(head)
-                || !tcp::is_steady(head, bytes, headers, to_server)
-            {
-                break;
-            }
-            keyed &= keyed - 1;
-            let clock = if FOLLOWS { meta.clock } else { head.clock + 1 };
-            head.last_seen = head.last_seen.max(now);
-            head.clock = clock;
-            scratch.places[i] = Place {
-                clock,
-                flow: lookup.candidate,
-                tcp: head.tcp,
-                phase: head.phase,
-                direction,
-            };
-            if !FOLLOWS {
-                meta.unit = head.id;
-                meta.clock = clock;
-                meta.view = 1;
-            }
-            if wider {
-                let units = &mut scratch.units;
-                let noted = note_units(table, units, i, lookup.candidate, now);
-                if FOLLOWS {
-                    table.set_clocks(units, i, meta.clock);
-                } else {
-                    (meta.unit, meta.clock) = noted;
-                }
-            }
-        }
-        left & !before_later | keyed
     }
 
     /// The slow path. Resolves the flow of packet `i`. True if the burst is cut, at `i`
@@ -620,111 +509,6 @@ impl Reading {
         }
         None
     }
-}
-
-/// Output of [`look_for_keys`], by packet.
-pub(crate) struct ParseOutput<'a> {
-    pub(crate) headers: &'a mut [Headers; BURST],
-    pub(crate) lookups: &'a mut [Lookup; BURST],
-    pub(crate) faults: &'a mut [Malformed; BURST],
-}
-
-#[cold]
-fn turned(key: &FlowKey, direction: Direction) -> FlowKey {
-    key.turned(direction)
-}
-
-/// Parses the packets and computes their keys; `lead` prefetches what a key leads to.
-/// All packets are `alive`, also faulty ones: the caller decides.
-#[inline(always)]
-pub(crate) fn look_for_keys(
-    memory: &PacketMemory,
-    frames: &[Frame],
-    options: &ParseOptions,
-    keys: &KeyOptions,
-    looked: ParseOutput<'_>,
-    mut lead: impl FnMut(&FrameMeta, &mut Lookup),
-) -> Kinds {
-    let mut kinds = Kinds::default();
-    let n = frames.len().min(BURST);
-    let frames = &frames[..n];
-    let (all_headers, all_lookups) = (&mut looked.headers[..n], &mut looked.lookups[..n]);
-    for i in 0..n {
-        let bit = 1u64 << i;
-        if let Some(next) = frames.get(i + AHEAD) {
-            memory.prefetch(next);
-        }
-        let (meta, bytes) = memory.read(&frames[i]);
-        let (headers, lookup) = (&mut all_headers[i], &mut all_lookups[i]);
-        match classify(bytes, meta.link, options, keys, headers) {
-            Ok(KeyOutcome::Flow(mut key, direction)) => {
-                if meta.flags & frame_flags::TURNED != 0 {
-                    key = turned(&key, direction);
-                }
-                lookup.key = key;
-                lead(meta, lookup);
-                kinds.flows |= bit;
-                if direction == Direction::Reverse {
-                    kinds.reverse |= bit;
-                }
-            }
-            Ok(KeyOutcome::LaterFragment(_)) => kinds.later |= bit,
-            Ok(KeyOutcome::None) => {}
-            Err(fault) => {
-                looked.faults[i] = fault;
-                kinds.faulty |= bit;
-                *headers = unread(meta.link, bytes);
-            }
-        }
-    }
-    kinds.alive = crate::scratch::all(frames.len());
-    if options.lenient {
-        for (i, headers) in all_headers.iter().enumerate() {
-            if let Some(fault) = headers.damage() {
-                looked.faults[i] = fault;
-                kinds.faulty |= 1 << i;
-            }
-        }
-    }
-    kinds
-}
-
-/// Updates the units of packet `i`'s flow. Returns id and clock of the unit of the
-/// widest scope.
-#[inline(never)]
-pub(crate) fn note_units(
-    table: &mut FlowTable,
-    units: &mut [[UnitPlace; BURST]; MAX_SCOPES],
-    i: usize,
-    flow: u32,
-    now: u64,
-) -> (u64, u64) {
-    table.enter_units(flow, now, |scope, place| units[scope][i] = place)
-}
-
-/// The time after which a flow is idle for too long. A sum beyond 2^64 only sends its packets to the slow path.
-#[inline(always)]
-fn idle_from(head: &FlowHead) -> u64 {
-    let idle = u64::from(head.idle_ms) * 1_000_000;
-    head.last_seen.wrapping_add(idle)
-}
-
-#[inline(always)]
-pub(crate) fn direction_of(reverse: u64, i: usize) -> Direction {
-    if reverse >> i & 1 == 0 {
-        Direction::Forward
-    } else {
-        Direction::Reverse
-    }
-}
-
-/// Headers of a packet that can't be parsed: link type and length only.
-#[allow(clippy::field_reassign_with_default)] // a field is the parser's own
-pub(crate) fn unread(link: weir_packet::LinkType, bytes: &[u8]) -> Headers {
-    let mut headers = Headers::default();
-    headers.end = bytes.len() as u32;
-    headers.link = link;
-    headers
 }
 
 /// Close reason of a flow whose time-out has passed. A TCP connection that was already

@@ -17,6 +17,8 @@ use crate::stages::Kind;
 pub(crate) struct Dispositions {
     pub(crate) out: u64,
     pub(crate) turned: u64,
+    /// Packets whose bytes are known as they leave, as a mask, and how many these are.
+    pub(crate) sized: (u64, u64),
 }
 
 impl Runtime {
@@ -28,11 +30,13 @@ impl Runtime {
         memory: &PacketMemory,
         frames: &mut [Frame],
         found: &Classified,
-        bytes: u64,
     ) -> Dispositions {
+        // Packets whose bytes were counted last, and how many they have.
+        let mut sized = (all(found.count), found.bytes);
         let mut dispositions = Dispositions::default();
         let Some(first) = self.scratch.inputs.first_mut() else {
             dispositions.out = found.alive;
+            dispositions.sized = sized;
             return dispositions;
         };
         match self.plan.kind() {
@@ -41,8 +45,6 @@ impl Runtime {
             Kind::Later => self.scratch.next = [0; BURST],
         }
         self.functions.forget_verdicts();
-        // Packets whose bytes were counted last, and how many they have.
-        let mut sized = (all(found.count), bytes);
         let mut last = self.cost.now();
         for number in 0..self.functions.nodes().len() {
             let mask = core::mem::take(&mut self.scratch.inputs[number]);
@@ -81,7 +83,7 @@ impl Runtime {
             last = self.charge(number, last);
             let node = &mut self.functions.nodes_mut()[number];
             if node.writes {
-                sized.0 = 0;
+                sized = (0, 0);
             }
             if let Some(remembered) = &mut node.remembered {
                 remembered.after(&self.scratch.outcome, &node.counters);
@@ -91,6 +93,7 @@ impl Runtime {
                 self.register_asked(pool, found.count);
             }
         }
+        dispositions.sized = sized;
         dispositions
     }
 
@@ -289,8 +292,9 @@ impl Runtime {
     ) {
         let n = found.count;
         let all = all(n);
-        let bytes = if dispositions.out == all {
-            crate::scratch::bytes_of(memory, &input[..n])
+        let (sized, bytes) = dispositions.sized;
+        let bytes = if dispositions.out == sized {
+            bytes
         } else {
             bytes_of(memory, input, dispositions.out)
         };

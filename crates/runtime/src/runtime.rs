@@ -11,7 +11,7 @@ use crate::fragments::Fragments;
 use crate::functions::Functions;
 use crate::reading::Reading;
 use crate::report::{FlowReport, Report};
-use crate::scratch::{FLOWS_AT_THE_END, Scratch, bytes_of};
+use crate::scratch::{FLOWS_AT_THE_END, Scratch};
 use crate::stages::{InPlan, Kind};
 use crate::waiting::Waiting;
 use crate::watch::Observers;
@@ -123,11 +123,10 @@ impl Runtime {
         if OBSERVED {
             self.watch_classified(&memory, &input[..found.count]);
         }
-        let bytes = bytes_of(&memory, &input[..found.count]);
         if fresh {
-            self.counts.take_in(0, bytes);
+            self.counts.take_in(0, found.bytes);
         }
-        let dispositions = self.run(pool, &memory, &mut input[..found.count], &found, bytes);
+        let dispositions = self.run(pool, &memory, &mut input[..found.count], &found);
         if OBSERVED {
             self.watch_leave(&memory, &input[..found.count], &found, &dispositions);
         }

@@ -1,7 +1,9 @@
 //! Room for the burst at hand: what is found of its packets on their way.
 
 use weir_nf::host::{BURST, NO_FLOW, Outcome, Place, UnitPlace};
-use weir_packet::{FlowKey, Frame, Headers, Malformed, PacketMemory};
+use weir_packet::{Direction, FlowKey, Frame, Headers, Malformed, PacketMemory};
+
+use crate::flows::window::Segment;
 
 /// Most wider scopes in one stage.
 pub(crate) const MAX_SCOPES: usize = 4;
@@ -17,14 +19,34 @@ const NO_UNIT: UnitPlace = UnitPlace {
     unit: NO_FLOW,
 };
 
-/// The inputs of a packet's flow lookup: one cache line.
+/// The inputs of a packet's flow lookup, and what its flow's head is compared with.
 #[derive(Clone, Copy, Default)]
-#[repr(C, align(64))]
 pub(crate) struct Lookup {
     pub(crate) key: FlowKey,
     pub(crate) hash: u64,
     /// Index entry that the hash seems to lead to.
     pub(crate) candidate: u32,
+    /// Direction in the key.
+    pub(crate) direction: Direction,
+    /// True for a TCP segment with ACK alone, where that was asked for.
+    pub(crate) is_ack: bool,
+    /// The numbers of such a segment.
+    pub(crate) segment: Segment,
+}
+
+/// What a key leads to.
+#[derive(Clone, Copy)]
+pub(crate) struct Lead {
+    pub(crate) hash: u64,
+    pub(crate) candidate: u32,
+}
+
+impl Lookup {
+    #[inline(always)]
+    pub(crate) fn note(&mut self, key: FlowKey, direction: Direction, lead: Lead) {
+        (self.key, self.direction) = (key, direction);
+        (self.hash, self.candidate) = (lead.hash, lead.candidate);
+    }
 }
 
 pub(crate) struct Scratch {

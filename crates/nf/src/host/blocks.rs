@@ -232,7 +232,7 @@ impl Blocks {
         self.stride
     }
 
-    /// Asks for the first `lines` lines of a block.
+    /// Asks for the first `lines` lines of a block, of four at most: more would crowd out others.
     #[inline]
     pub fn prefetch(&self, block: u32, lines: usize) {
         let first = self
@@ -242,8 +242,11 @@ impl Blocks {
         // Every block has two lines; a line too much does no harm.
         weir_packet::prefetch::read(first);
         weir_packet::prefetch::read(first.wrapping_add(1));
-        for i in 2..lines {
-            weir_packet::prefetch::read(first.wrapping_add(i));
+        if lines > 2 {
+            weir_packet::prefetch::read(first.wrapping_add(2));
+            if lines > 3 {
+                weir_packet::prefetch::read(first.wrapping_add(3));
+            }
         }
     }
 

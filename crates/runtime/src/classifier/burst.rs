@@ -5,17 +5,18 @@ use std::sync::Arc;
 use weir_nf::host::{BURST, OnMalformed};
 use weir_nf::{FlowInfo, Scope};
 use weir_packet::{
-    Direction, FlowKey, FragmentKey, Frame, FramePool, Packet, PacketMemory, ParseOptions,
-    parse_into,
+    Direction, FlowKey, FragmentKey, Frame, FrameMeta, FramePool, Packet, PacketMemory,
+    ParseOptions, parse_into,
 };
 
 use super::names::NoRoom;
 use super::{Classifier, head_of};
-use crate::classify::{AHEAD, Kinds, ParseOutput, direction_of, look_for_keys, unread};
 use crate::drops::EngineDrop;
+use crate::flows::index::NONE;
 use crate::fragments::{Owner, is_among};
+use crate::look::{AHEAD, Kinds, ParseOutput, look_for_keys, unread};
 use crate::open::{client_of, key_of_fields};
-use crate::scratch::all;
+use crate::scratch::{Lead, all};
 
 /// The result of classifying a burst, as masks.
 struct Found {
@@ -106,10 +107,13 @@ impl Classifier {
             faults: &mut scratch.faults,
         };
         let (index, seed) = (&names.index, names.seed);
-        let mut kinds = look_for_keys(memory, frames, &options, &self.key, looked, |_, lookup| {
-            lookup.hash = lookup.key.hash(seed);
-            index.prefetch(lookup.hash);
-        });
+        let lead = move |_: &FrameMeta, key: &FlowKey| {
+            let hash = key.hash(seed);
+            index.prefetch(hash);
+            let candidate = NONE;
+            Lead { hash, candidate }
+        };
+        let mut kinds = look_for_keys::<false>(memory, frames, &options, &self.key, looked, lead);
         for (i, lookup) in scratch.lookups.iter_mut().enumerate().take(frames.len()) {
             if kinds.flows >> i & 1 != 0 {
                 lookup.candidate = index.candidate(lookup.hash);
@@ -250,7 +254,7 @@ impl Classifier {
         let unit = if kinds.alive & bit == 0 {
             None
         } else if kinds.flows & bit != 0 {
-            let direction = direction_of(kinds.reverse, i);
+            let direction = self.scratch.lookups[i].direction;
             let unit = self.resolve_flow(memory, frames, i, direction, found);
             if found.count <= i {
                 return;

@@ -6,7 +6,7 @@
 //! overflowed, and nothing is ever moved. The caller compares keys: the tag
 //! only says where it is worth it.
 
-use weir_packet::Arena;
+use weir_packet::{Arena, lanes};
 
 /// Entries per bucket.
 const WIDTH: usize = 8;
@@ -34,36 +34,18 @@ pub(crate) struct Index {
 /// No record.
 pub(crate) const NONE: u32 = u32::MAX;
 
-const LANES: u64 = 0x0001_0001_0001_0001;
-const LOW_15: u64 = 0x7fff * LANES;
-
 impl Bucket {
-    /// A mask of the entries whose tag is `tag`: bit 16·i for entry i, bit 16·(i − 4) + 1
-    /// for entries from 4 on.
+    /// The entries whose tag is `tag`, as a mask: bit 2·i for entry i.
     #[inline(always)]
-    fn matches(&self, tag: u16) -> u64 {
-        // Entry 0 in the lowest lane, whatever the processor's byte order.
-        let lanes = |at: usize| {
-            u64::from(self.tags[at])
-                | u64::from(self.tags[at + 1]) << 16
-                | u64::from(self.tags[at + 2]) << 32
-                | u64::from(self.tags[at + 3]) << 48
-        };
-        let (low, high) = (lanes(0), lanes(4));
-        let wanted = u64::from(tag) * LANES;
-        // The top bit of each 16-bit lane that is zero; no carry leaves a lane.
-        let zero_lanes = |x: u64| !(((x & LOW_15) + LOW_15) | x | LOW_15);
-        let low = zero_lanes(low ^ wanted);
-        let high = zero_lanes(high ^ wanted);
-        low >> 15 | high >> 14
+    fn matches(&self, tag: u16) -> u32 {
+        lanes::equal(&self.tags, tag)
     }
 }
 
 /// The entry of the lowest bit of what [`Bucket::matches`] gave.
 #[inline(always)]
-fn first(matches: u64) -> usize {
-    let bit = matches.trailing_zeros() as usize;
-    (bit / 16 + bit % 2 * 4) % WIDTH
+fn first(matches: u32) -> usize {
+    matches.trailing_zeros() as usize / 2 % WIDTH
 }
 
 fn tag(hash: u64) -> u16 {

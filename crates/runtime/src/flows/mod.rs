@@ -1,6 +1,7 @@
 //! The flow table: keys, aliases and wider scopes over state blocks.
 
 pub(crate) mod aliases;
+mod fetch;
 pub(crate) mod index;
 pub(crate) mod records;
 pub(crate) mod tcp;
@@ -14,7 +15,6 @@ use weir_nf::host::{AliasRequest, FlowOptions, StageLayout, Timeouts, UnitPlace}
 use weir_packet::{Advise, Direction, FlowKey, Side};
 
 use aliases::{Alias, Aliases};
-use index::NONE;
 use records::{ALIAS, Records};
 use wheel::Wheel;
 
@@ -176,41 +176,16 @@ impl FlowTable {
         self.next_id - 1
     }
 
-    /// The index entry that a hash seems to lead to; fetches what it points
-    /// at.
-    #[inline(always)]
-    pub(crate) fn candidate(&self, hash: u64, lines: usize) -> u32 {
-        let entry = self.flows.index.candidate(hash);
-        if entry & ALIAS == 0 {
-            self.flows.blocks.prefetch(entry, lines);
-        } else if entry != NONE {
-            self.aliases.prefetch(entry & !ALIAS);
-        }
-        entry
-    }
-
-    /// Fetches the block behind an alias that was fetched before.
-    #[inline]
-    pub(crate) fn fetch_behind_alias(&self, entry: u32, lines: usize) {
-        if entry & ALIAS != 0 && entry != NONE {
-            let alias = self.aliases.get(entry & !ALIAS);
-            if !alias.open {
-                self.flows.blocks.prefetch(alias.owner, lines);
-            }
-        }
-    }
-
-    /// Notes a packet at `now` in the units of its flow; gives id and clock of
+    /// Notes a packet at `now` in the units of its flow, which has this id and clock; gives those of
     /// the coarsest.
     #[inline]
     pub(crate) fn enter_units(
         &mut self,
         flow: u32,
+        (mut id, mut clock): (u64, u64),
         now: u64,
         mut note: impl FnMut(usize, UnitPlace),
     ) -> (u64, u64) {
-        let head = self.flows.blocks.head(flow);
-        let (mut id, mut clock) = (head.id, head.clock);
         let mut parent = self.flows.cold[flow as usize].parent;
         for (number, scope) in self.scopes.iter_mut().enumerate() {
             let Some(unit) = parent.checked_sub(1) else {
@@ -240,52 +215,6 @@ impl FlowTable {
             let place = &mut places[i];
             place.clock = clock;
             scope.records.blocks.head_mut(place.unit).clock = clock;
-        }
-    }
-
-    /// The flow that an index entry, fetched before, stands for.
-    #[inline]
-    fn flow_behind(&self, entry: u32) -> Option<u32> {
-        if entry == NONE {
-            None
-        } else if entry & ALIAS == 0 {
-            Some(entry)
-        } else {
-            let alias = self.aliases.get(entry & !ALIAS);
-            (!alias.open).then_some(alias.owner)
-        }
-    }
-
-    /// Fetches what says which unit a flow belongs to.
-    #[inline]
-    pub(crate) fn fetch_membership(&self, entry: u32) {
-        if let Some(cold) = self
-            .flow_behind(entry)
-            .and_then(|flow| self.flows.cold.get(flow as usize))
-        {
-            weir_packet::prefetch::read(cold);
-        }
-    }
-
-    /// Fetches the blocks of the units behind an entry whose membership was
-    /// fetched before.
-    #[inline]
-    pub(crate) fn fetch_units(&self, entry: u32) {
-        let Some(flow) = self.flow_behind(entry) else {
-            return;
-        };
-        let mut parent = self.flows.cold.get(flow as usize).map_or(0, |c| c.parent);
-        for (number, scope) in self.scopes.iter().enumerate() {
-            let Some(record) = parent.checked_sub(1) else {
-                return;
-            };
-            let records = &scope.records;
-            records.blocks.prefetch(record, records.blocks.stride());
-            parent = if number + 1 < self.scopes.len() {
-                records.cold.get(record as usize).map_or(0, |c| c.parent)
-            } else {
-                0
-            };
         }
     }
 

@@ -2,7 +2,7 @@
 
 use weir_nf::host::{FlowHead, Timeouts};
 use weir_nf::{Phase, tcp_seen as seen};
-use weir_packet::Headers;
+use weir_packet::{HeaderFlags, Headers};
 
 use super::window::{self, ACK, FIN, Heard, RST, SYN, Segment};
 
@@ -11,30 +11,40 @@ pub(crate) fn opens(headers: &Headers) -> bool {
     headers.is_tcp() && headers.tcp_flags & (SYN | ACK | RST | FIN) == SYN
 }
 
-/// True where a packet leaves the phase as it is: a TCP segment with ACK only
-/// of which all was noted before, or a packet of another protocol that answers
-/// nothing. The sequence numbers are moved on then; [`follow`] has nothing to do.
+/// True where a segment with ACK alone leaves the phase as it is, since all of it was noted before.
+/// The sequence numbers are moved on then; [`follow`] has nothing to do. `me` is the sender's place in
+/// pairs: 0 for the client, 1 for the server.
 #[inline(always)]
-pub(crate) fn is_steady(
-    head: &mut FlowHead,
-    bytes: &[u8],
-    headers: &Headers,
-    to_server: bool,
-) -> bool {
-    if headers.is_tcp() {
-        // The client's ACK completes a handshake that was answered.
-        const { assert!(seen::SYN_ACK << 1 == seen::HANDSHAKE) };
-        let noted = if to_server {
-            seen::ACK_CLIENT | (head.tcp & seen::SYN_ACK) << 1
-        } else {
-            seen::ACK_SERVER
-        };
-        headers.tcp_flags & (SYN | FIN | RST | ACK) == ACK
-            && head.tcp & (noted | window::CLOSE_LOOK) == noted
-            && window::moves_on(head, bytes, headers, to_server)
+pub(crate) fn goes_on(head: &mut FlowHead, segment: &Segment, me: usize) -> bool {
+    const { assert!(seen::ACK_CLIENT << 1 == seen::ACK_SERVER) };
+    const SHAKEN: u16 = seen::SYN_ACK | seen::HANDSHAKE;
+    // Of a connection under way there was no handshake.
+    let marks = head.tcp & (SHAKEN | window::CLOSE_LOOK | window::AHEADS);
+    let in_order = (marks == SHAKEN || marks == 0)
+        && head.tcp & seen::ACK_CLIENT << me != 0
+        && window::moves_on_in_order(head, segment, me);
+    in_order || goes_on_somehow(head, segment, me == 0)
+}
+
+/// [`goes_on`] for any such segment.
+#[inline(never)]
+fn goes_on_somehow(head: &mut FlowHead, segment: &Segment, to_server: bool) -> bool {
+    // The client's ACK completes a handshake that was answered.
+    const { assert!(seen::SYN_ACK << 1 == seen::HANDSHAKE) };
+    let noted = if to_server {
+        seen::ACK_CLIENT | (head.tcp & seen::SYN_ACK) << 1
     } else {
-        head.phase != Phase::Open as u8 || to_server
-    }
+        seen::ACK_SERVER
+    };
+    head.tcp & (noted | window::CLOSE_LOOK) == noted && window::moves_on(head, segment, to_server)
+}
+
+/// The same of packets that are no such segments: true for whole packets of other protocols but a
+/// flow's first answer.
+#[inline(always)]
+pub(crate) fn is_steady_without(head: &FlowHead, headers: &Headers, to_server: bool) -> bool {
+    const LOOKED_AT: HeaderFlags = HeaderFlags::TCP.union(HeaderFlags::FRAGMENT);
+    !headers.flags.intersects(LOOKED_AT) && (head.phase != Phase::Open as u8 || to_server)
 }
 
 /// Moves a flow's phase on with a packet, and its time-out with the phase. An
@@ -188,8 +198,9 @@ pub(crate) fn first_timeout(proto: u8, timeouts: &Timeouts) -> u32 {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use proptest::prelude::*;
     use weir_packet::FlowKey;
-    use zerocopy::FromZeros;
+    use zerocopy::{FromZeros, IntoBytes};
 
     fn walk(packets: &[(u8, bool)]) -> (Phase, u16) {
         let mut head = FlowHead::new_zeroed();
@@ -279,5 +290,50 @@ mod tests {
             walk(&[(SYN | ACK, true), (ACK, true)]).1 & seen::HANDSHAKE,
             0
         );
+    }
+
+    /// Marks, windows and numbers near one another, as connections have them, and far away.
+    fn heads() -> impl Strategy<Value = FlowHead> {
+        let near = prop_oneof![0u32..70_000, Just(1 << 15), Just(1 << 16), any::<u32>()];
+        let numbers = prop::array::uniform4(near);
+        let both = seen::ACK_CLIENT | seen::ACK_SERVER;
+        let marks = prop_oneof![
+            any::<u16>(),
+            Just(both),
+            (0u16..8).prop_map(move |m| both | m)
+        ];
+        (marks, any::<u8>(), numbers).prop_map(|(tcp, bits, [a, b, c, d])| FlowHead {
+            tcp: tcp & window::MARKS,
+            bits,
+            sent: [a, b],
+            acked: [c, d],
+            ..FlowHead::new_zeroed()
+        })
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig::with_cases(20_000))]
+
+        /// A segment in order moves the numbers as the general way does.
+        #[test]
+        fn the_short_way_agrees(
+            head in heads(),
+            offset in prop_oneof![-70_000i32..70_000, any::<i32>()],
+            length in prop_oneof![0u32..70_000, Just(0)],
+            ack_offset in prop_oneof![-70_000i32..70_000, Just(0), any::<i32>()],
+            to_server: bool,
+        ) {
+            let (me, peer) = (usize::from(!to_server), usize::from(to_server));
+            let seq = head.sent[me].wrapping_add_signed(offset);
+            let segment = Segment {
+                seq,
+                ack: head.sent[peer].wrapping_add_signed(ack_offset),
+                end: seq.wrapping_add(length),
+            };
+            let (mut short, mut general) = (head, head);
+            let steady = goes_on(&mut short, &segment, me);
+            prop_assert_eq!(steady, goes_on_somehow(&mut general, &segment, to_server));
+            prop_assert_eq!(short.as_bytes(), general.as_bytes());
+        }
     }
 }

@@ -8,8 +8,8 @@
 
 use weir_nf::host::FlowHead;
 use weir_nf::tcp_seen as seen;
-use weir_packet::Headers;
 use weir_packet::tcp::{TcpOption, TcpOptions};
+use weir_packet::{HeaderFlags, Headers};
 
 pub(super) const FIN: u8 = 1;
 pub(super) const SYN: u8 = 2;
@@ -27,17 +27,22 @@ const SYN_AGAIN: u16 = 1 << 13;
 /// The last segment of the client, or of the server, lies ahead of those before it, and the other end
 /// has not acknowledged it: it may be forged. A FIN of this end is only doubted then.
 const AHEAD: [u16; 2] = [1 << 14, 1 << 15];
+/// Both.
+pub(crate) const AHEADS: u16 = AHEAD[0] | AHEAD[1];
 /// From a mark of `AHEAD` to the FIN of the same end.
 const AHEAD_TO_FIN: u32 = 11;
 const _: () = assert!(AHEAD[0] >> AHEAD_TO_FIN == FINS[0] && AHEAD[1] >> AHEAD_TO_FIN == FINS[1]);
 /// While one of these is set each packet is looked at closely.
 pub(crate) const CLOSE_LOOK: u16 = seen::RESET_DOUBTED | STRAYS | SYN_AGAIN | FINS[0] | FINS[1];
 /// All that a head's `tcp` may have.
-pub(crate) const MARKS: u16 =
-    seen::ALL & !seen::RESET_OUTSIDE | STRAYS | SYN_AGAIN | AHEAD[0] | AHEAD[1];
+pub(crate) const MARKS: u16 = seen::ALL & !seen::RESET_OUTSIDE | STRAYS | SYN_AGAIN | AHEADS;
 
 /// Of `bits`: the larger scale of both windows, plus one; 0 where no number is known yet.
 const SCALE: u32 = FlowHead::WINDOW.trailing_zeros();
+/// Binary logarithm of the span where no number is known; with a scale of 0 it is one more.
+const SMALLEST_SPAN: u32 = 15;
+// Numbers within a span of one another can be told apart by the sign of their difference.
+const _: () = assert!(SMALLEST_SPAN + (FlowHead::WINDOW as u32 >> SCALE) < 31);
 /// The largest scale (RFC 7323 section 2.3), for connections whose SYN was not seen.
 const LARGEST: u8 = 14;
 
@@ -55,7 +60,7 @@ pub(crate) enum Heard {
 }
 
 /// The numbers of a segment.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Segment {
     pub(crate) seq: u32,
     pub(crate) ack: u32,
@@ -66,14 +71,20 @@ pub(crate) struct Segment {
 impl Segment {
     #[inline(always)]
     pub(crate) fn read(bytes: &[u8], headers: &Headers) -> Option<Segment> {
-        let head = bytes.get(usize::from(headers.l4)..)?.first_chunk::<12>()?;
-        let seq = u32::from_be_bytes([head[4], head[5], head[6], head[7]]);
-        let ack = u32::from_be_bytes([head[8], head[9], head[10], head[11]]);
-        let len = headers.end.saturating_sub(u32::from(headers.payload));
+        let head = bytes.get(usize::from(headers.l4)..)?.first_chunk()?;
         let flags = u32::from(headers.tcp_flags);
         let marks = (flags & 1) + (flags >> 1 & 1);
-        let end = seq.wrapping_add(len).wrapping_add(marks);
-        Some(Segment { seq, ack, end })
+        let length = headers.payload_len().wrapping_add(marks);
+        Some(Segment::of(head, length))
+    }
+
+    /// The same of a TCP header's first octets and the length in numbers.
+    #[inline(always)]
+    pub(crate) fn of(head: &[u8; 12], length: u32) -> Segment {
+        let seq = u32::from_be_bytes([head[4], head[5], head[6], head[7]]);
+        let ack = u32::from_be_bytes([head[8], head[9], head[10], head[11]]);
+        let end = seq.wrapping_add(length);
+        Segment { seq, ack, end }
     }
 
     /// True where both numbers are about where the ends are. Old ones are (retransmissions, keep-alive
@@ -94,7 +105,7 @@ impl Segment {
             if self.ack != head.sent[peer] {
                 doubt_no_fin(head, peer);
             }
-            if head.tcp & (AHEAD[0] | AHEAD[1]) != 0 {
+            if head.tcp & AHEADS != 0 {
                 head.tcp &= !AHEAD[peer];
             }
             head.sent[peer] = self.ack;
@@ -141,7 +152,7 @@ fn ends(to_server: bool) -> (usize, usize) {
 
 #[inline(always)]
 fn span(head: &FlowHead) -> u32 {
-    1 << (15 + (head.bits >> SCALE))
+    1 << (SMALLEST_SPAN + u32::from(head.bits >> SCALE))
 }
 
 #[inline(always)]
@@ -174,7 +185,7 @@ fn doubt_no_fin(head: &mut FlowHead, end: usize) {
 fn forget_ahead(head: &mut FlowHead) {
     doubt_no_fin(head, 0);
     doubt_no_fin(head, 1);
-    head.tcp &= !(AHEAD[0] | AHEAD[1]);
+    head.tcp &= !AHEADS;
 }
 
 fn is_known(head: &FlowHead) -> bool {
@@ -185,18 +196,42 @@ fn set_scale(head: &mut FlowHead, scale: u8) {
     head.bits = head.bits & !FlowHead::WINDOW | (scale.min(LARGEST) + 1) << SCALE;
 }
 
+/// True for a whole TCP segment with ACK and without SYN, FIN and RST.
+#[inline(always)]
+pub(crate) fn is_ack_alone(headers: &Headers) -> bool {
+    const LOOKED_AT: HeaderFlags = HeaderFlags::TCP.union(HeaderFlags::FRAGMENT);
+    headers.flags.bits() & LOOKED_AT.bits() == HeaderFlags::TCP.bits()
+        && has_ack_alone(headers.tcp_flags)
+}
+
+/// True for flags with ACK and without SYN, FIN and RST.
+#[inline(always)]
+pub(crate) fn has_ack_alone(flags: u8) -> bool {
+    flags & (SYN | FIN | RST | ACK) == ACK
+}
+
+/// [`moves_on`] for a segment that begins at the number after all that was sent, or before it, and
+/// ends there or behind it: nearly all do. `me` is the sender's place in pairs; neither end may have
+/// a mark of [`AHEADS`]. False, and nothing is moved, for all others, whether they fit or not.
+#[inline(always)]
+pub(crate) fn moves_on_in_order(head: &mut FlowHead, segment: &Segment, me: usize) -> bool {
+    debug_assert!(head.tcp & AHEADS == 0, "such a segment may end a doubt");
+    let (me, peer) = (me % 2, (me + 1) % 2);
+    let length = segment.end.wrapping_sub(segment.seq);
+    let new = segment.end.wrapping_sub(head.sent[me]);
+    let behind = head.sent[peer].wrapping_sub(segment.ack);
+    // A span is a power of two: both are below it if no bit of either is at it or above.
+    if new > length || (new | behind) >> SMALLEST_SPAN >> (head.bits >> SCALE) != 0 {
+        return false;
+    }
+    head.sent[me] = segment.end;
+    head.acked[me] = later(head.acked[me], segment.ack);
+    true
+}
+
 /// Moves the numbers on with a segment that has ACK and no SYN, FIN or RST. False, and nothing is
 /// moved, where it does not fit.
-#[inline(always)]
-pub(crate) fn moves_on(
-    head: &mut FlowHead,
-    bytes: &[u8],
-    headers: &Headers,
-    to_server: bool,
-) -> bool {
-    let Some(segment) = Segment::read(bytes, headers) else {
-        return false;
-    };
+pub(crate) fn moves_on(head: &mut FlowHead, segment: &Segment, to_server: bool) -> bool {
     let fits = segment.fits(head, to_server);
     if fits {
         segment.note(head, to_server);

@@ -9,13 +9,14 @@ use weir_packet::{
 
 use super::units::BELONGINGS;
 use super::{FOLLOWS, following};
-use crate::classify::{Classified, Kinds, direction_of};
+use crate::classify::Classified;
 use crate::drops::EngineDrop;
 use crate::flows::Found;
 use crate::fragments::Owner;
+use crate::look::Kinds;
 use crate::notes::{self, Note};
 use crate::runtime::Runtime;
-use crate::scratch::{Lookup, bytes_of};
+use crate::scratch::Lookup;
 
 /// Flows and open aliases that one tick ends, but for the aliases of its last
 /// flow: what it causes must find room.
@@ -113,11 +114,10 @@ impl Runtime {
         if self.observers.are_there() {
             self.watch_classified(memory, &input[..found.count]);
         }
-        let bytes = bytes_of(memory, &input[..found.count]);
         if !self.world.silent {
-            self.counts.take_in(found.count, bytes);
+            self.counts.take_in(found.count, found.bytes);
         }
-        let dispositions = self.run(pool, memory, &mut input[..found.count], &found, bytes);
+        let dispositions = self.run(pool, memory, &mut input[..found.count], &found);
         if self.observers.are_there() {
             self.watch_leave(memory, &input[..found.count], &found, &dispositions);
         }
@@ -230,7 +230,7 @@ impl Runtime {
             let given = if kinds.later >> i & 1 != 0 {
                 self.follow_later(memory, frames, i)
             } else {
-                let direction = direction_of(kinds.reverse, i);
+                let direction = self.scratch.lookups[i].direction;
                 self.follow_flow(pool, memory, frames, i, direction)
             };
             match given {

@@ -132,7 +132,7 @@ impl Runtime {
         };
         table.flows.blocks.head_mut(flow).clock = clock;
         if !table.scopes.is_empty() {
-            crate::classify::note_units(table, &mut self.scratch.units, i, flow, meta.time.0);
+            crate::known::note_units(table, &mut self.scratch.units, i, flow, meta.time.0);
             table.set_clocks(&mut self.scratch.units, i, clock);
         }
     }

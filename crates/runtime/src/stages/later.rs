@@ -12,9 +12,10 @@ use weir_packet::{Frame, FrameKind, FrameMeta, FramePool, PacketMemory, Time, pa
 use super::code_of;
 use super::fed::Member;
 use super::notices::{self, End, FlowOpened, Notice};
-use crate::classify::{Classified, unread};
+use crate::classify::Classified;
 use crate::drops::EngineDrop;
 use crate::execute::Dispositions;
+use crate::look::unread;
 use crate::runtime::Runtime;
 use crate::scratch::{MAX_SCOPES, bytes_of};
 
@@ -97,10 +98,11 @@ impl Runtime {
             count: n,
             alive: sorted.entered,
             held: 0,
+            bytes,
         };
         let mut dispositions = Dispositions::default();
         if sorted.entered != 0 {
-            dispositions = self.run(pool, memory, frames, &found, bytes);
+            dispositions = self.run(pool, memory, frames, &found);
         }
         self.address(memory, &mut input[..n], dispositions.out, sorted.passed);
         dispositions.out |= sorted.passed;
