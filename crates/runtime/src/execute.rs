@@ -17,8 +17,18 @@ use crate::stages::Kind;
 pub(crate) struct Dispositions {
     pub(crate) out: u64,
     pub(crate) turned: u64,
-    /// Packets whose bytes are known as they leave, as a mask, and how many these are.
+    /// Packets whose bytes were counted last, as a mask, and how many these are.
     pub(crate) sized: (u64, u64),
+}
+
+impl Dispositions {
+    /// Before the first function.
+    fn of(found: &Classified) -> Dispositions {
+        Dispositions {
+            sized: (all(found.count), found.bytes),
+            ..Dispositions::default()
+        }
+    }
 }
 
 impl Runtime {
@@ -31,12 +41,9 @@ impl Runtime {
         frames: &mut [Frame],
         found: &Classified,
     ) -> Dispositions {
-        // Packets whose bytes were counted last, and how many they have.
-        let mut sized = (all(found.count), found.bytes);
-        let mut dispositions = Dispositions::default();
+        let mut dispositions = Dispositions::of(found);
         let Some(first) = self.scratch.inputs.first_mut() else {
             dispositions.out = found.alive;
-            dispositions.sized = sized;
             return dispositions;
         };
         match self.plan.kind() {
@@ -51,13 +58,13 @@ impl Runtime {
             if mask == 0 {
                 continue;
             }
-            if sized.0 != mask {
-                sized = (mask, bytes_of(memory, frames, mask));
+            if dispositions.sized.0 != mask {
+                dispositions.sized = (mask, bytes_of(memory, frames, mask));
             }
             let node = &mut self.functions.nodes_mut()[number];
             if !self.world.silent {
                 node.packets += u64::from(mask.count_ones());
-                node.bytes += sized.1;
+                node.bytes += dispositions.sized.1;
             }
             let scratch = &mut *self.scratch;
             scratch.outcome.clear();
@@ -83,7 +90,7 @@ impl Runtime {
             last = self.charge(number, last);
             let node = &mut self.functions.nodes_mut()[number];
             if node.writes {
-                sized = (0, 0);
+                dispositions.sized = (0, 0);
             }
             if let Some(remembered) = &mut node.remembered {
                 remembered.after(&self.scratch.outcome, &node.counters);
@@ -93,7 +100,6 @@ impl Runtime {
                 self.register_asked(pool, found.count);
             }
         }
-        dispositions.sized = sized;
         dispositions
     }
 
@@ -295,6 +301,8 @@ impl Runtime {
         let (sized, bytes) = dispositions.sized;
         let bytes = if dispositions.out == sized {
             bytes
+        } else if dispositions.out == all {
+            crate::scratch::bytes_of(memory, &input[..n])
         } else {
             bytes_of(memory, input, dispositions.out)
         };
