@@ -310,7 +310,7 @@ fn what_does_not_fit_is_refused() {
     for (words, part) in [
         (
             &["--runtimes", "2", "--scaling", "3-4"][..],
-            "2 runtimes at the start",
+            "not within `--scaling 3-4`",
         ),
         (
             &[

@@ -303,11 +303,9 @@ impl Scaling {
                 && hot.iter().all(|(other, _)| other != runtime)
                 && load.get(runtime).is_some_and(|load| *load < peak)
         };
-        if let Some(relief) = self.relief.filter(has_room) {
-            return Some(relief);
-        }
-        if self.starting.is_some() || cluster.len() < self.settings.maximum as usize {
-            return None;
+        let may_grow = self.starting.is_some() || cluster.len() < self.settings.maximum as usize;
+        if may_grow {
+            return self.relief.filter(has_room);
         }
         // Where all have more than they can do, flows would go to and fro for ever.
         let memory = u64::from(self.settings.calm_reports) * self.settings.report_interval;
@@ -315,10 +313,14 @@ impl Scaling {
             let hot_at = self.seen.get(runtime).and_then(|seen| seen.hot_at);
             hot_at.is_some_and(|at| now.since(at) < memory)
         };
+        let takes = |runtime: &RuntimeId| has_room(runtime) && !was_hot(runtime);
+        if let Some(relief) = self.relief.filter(takes) {
+            return Some(relief);
+        }
         cluster
             .iter()
             .copied()
-            .filter(|runtime| has_room(runtime) && !was_hot(runtime))
+            .filter(takes)
             .min_by_key(|runtime| (load.get(runtime).copied(), *runtime))
     }
 

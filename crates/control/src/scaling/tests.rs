@@ -725,3 +725,41 @@ fn one_that_is_about_to_come_is_waited_for() {
     assert_eq!(decided[0].action, Action::Add);
     assert_eq!(decided[0].why, Why::BelowMinimum);
 }
+
+/// Nor do those go to and fro that the newest runtime has relieved another one of.
+#[test]
+fn the_newest_runtime_gives_no_flows_back_and_takes_them_again() {
+    let settings = ScalingSettings {
+        maximum: 2,
+        ..ScalingSettings::default()
+    };
+    let mut scaling = Scaling::new(settings).unwrap();
+    let mut held_back = [0, 0];
+    let (mut cluster, mut moves) = (vec![RuntimeId(1)], Vec::new());
+    for second in 0..60u64 {
+        let turn = match cluster.len() {
+            1 => 0,
+            _ => second as usize % 2,
+        };
+        held_back[turn] += SECOND / 2;
+        let load = |at: usize| Load {
+            packets: second * (5_000 + at as u64),
+            held_back: held_back[at],
+            units: 1_000,
+            ..Load::default()
+        };
+        let reports: Vec<_> = cluster
+            .iter()
+            .enumerate()
+            .map(|(at, id)| (*id, load(at)))
+            .collect();
+        for decision in scaling.step(Time(second * SECOND), &reports, &cluster, 0) {
+            match decision.action {
+                Action::Add => cluster.push(RuntimeId(2)),
+                action => moves.push((second, action)),
+            }
+        }
+    }
+    assert_eq!(cluster.len(), 2);
+    assert!(moves.len() <= 2, "{moves:?}");
+}

@@ -30,10 +30,15 @@ impl FromStr for ScalingBy {
             maximum,
             ..ScalingSettings::default()
         };
+        let mut before = Vec::new();
         for part in parts {
             let (key, value) = part
                 .split_once('=')
                 .ok_or_else(|| format!("`{part}` has no value: write `{part}=VALUE`"))?;
+            if before.contains(&key) {
+                return Err(format!("`{key}` is given twice"));
+            }
+            before.push(key);
             set(&mut settings, key, value)?;
         }
         ScalingBy::new(settings)
@@ -83,10 +88,13 @@ impl TryFrom<&ComposedScaling> for ScalingBy {
 
 fn set(settings: &mut ScalingSettings, key: &str, value: &str) -> Result<(), String> {
     let wrong = |what: &str| format!("`{key}={value}`: expected {what}");
-    let number = || value.parse().map_err(|_| wrong("a number, as `500`"));
+    let number = || match value.parse() {
+        Ok(number @ 1..) => Ok(number),
+        _ => Err(wrong("a number from 1 on, as `500`")),
+    };
     let time = || {
         let read = weir_graph::duration(value).map(|ms| u64::from(ms) * MS);
-        read.map_err(|_| wrong("a time, as `500ms` or `5s`"))
+        read.map_err(|why| format!("`{key}`: {why}"))
     };
     let percent = || match value.strip_suffix('%').unwrap_or(value).parse::<u32>() {
         Ok(percent @ 0..=100) => Ok(percent * 10),
@@ -127,7 +135,9 @@ mod tests {
             ("1-65", "at most 64 runtimes"),
             ("1-2,interval", "has no value"),
             ("1-2,interval=1h", "from `20ms` to `60s`"),
-            ("1-2,interval=soon", "expected a time"),
+            ("1-2,interval=soon", "`soon` is not a duration"),
+            ("1-2,capacity=0", "a number from 1 on"),
+            ("1-2,interval=1s,interval=2s", "given twice"),
             ("1-2,batch=0", "`batch` is 0"),
             ("1-2,batch=-1", "expected a number"),
             ("1-2,calm=101%", "expected a share"),

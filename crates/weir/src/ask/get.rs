@@ -334,12 +334,16 @@ fn scaling_text(stats: &v1::ScalingStats) -> String {
         0 => "none was overloaded yet".to_owned(),
         peak => format!("one can take {} packets per second", thousands(peak)),
     };
+    let interval = match stats.interval_ns / 1_000_000 {
+        ms @ 0..1_000 => format!("{ms} ms"),
+        _ => age(stats.interval_ns),
+    };
     let mut said = format!(
         "{} to {} runtimes, looked at every {}; {peak}\n{} started, {} drained, {} units moved, {} \
          refused\n\n{}",
         stats.minimum,
         stats.maximum,
-        age(stats.interval_ns),
+        interval,
         thousands(stats.started),
         thousands(stats.drained),
         thousands(stats.moved),

@@ -92,7 +92,7 @@ fn scaling_fits(args: &Run, runtimes: u32) -> Result<(), Failure> {
     let (minimum, maximum) = (by.minimum, by.maximum);
     if !(minimum..=maximum).contains(&runtimes) {
         return Err(Failure::usage(format!(
-            "there are {runtimes} runtimes at the start: `--scaling` is {minimum} to {maximum}"
+            "`--runtimes {runtimes}` is not within `--scaling {minimum}-{maximum}`"
         )));
     }
     match args.most_runtimes {

@@ -342,7 +342,16 @@ impl Executor for Played {
         if self.stopped.is_some() {
             return Some(Err(ABOUT_TO_END.to_owned()));
         }
-        Some(self.leaving.begin(&mut self.cluster, wanted))
+        if let (Some(scaler), Resize::Scale(count, _)) = (&self.scaler, wanted)
+            && let Err(why) = scaler.allows(*count)
+        {
+            return Some(Err(why));
+        }
+        let begun = self.leaving.begin(&mut self.cluster, wanted);
+        if begun.is_ok() {
+            self.leaving.note(&self.cluster, wanted);
+        }
+        Some(begun)
     }
 
     fn hand_over(&mut self) -> HandingOver {

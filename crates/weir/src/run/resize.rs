@@ -23,6 +23,8 @@ pub(super) struct Leaving {
     leavers: Vec<Leaver>,
     /// Places at which another one starts when they are free.
     renewed: BTreeSet<usize>,
+    /// Places that an operator has emptied: scaling starts nothing there.
+    emptied: BTreeSet<usize>,
 }
 
 #[derive(Debug)]
@@ -65,6 +67,23 @@ impl Leaving {
                 Ok(resized)
             }
         }
+    }
+
+    /// Notes what an operator has had begun: what they drain stays empty until they scale.
+    pub(super) fn note(&mut self, cluster: &Cluster, wanted: &Resize) {
+        match wanted {
+            Resize::Drain(ids, _) => {
+                let places = ids.iter().map(|id| cluster.place_of(RuntimeId(*id)));
+                self.emptied.extend(places);
+            }
+            Resize::Renew(..) => {}
+            Resize::Scale(..) => self.emptied.clear(),
+        }
+    }
+
+    /// Places at which scaling is to start nothing.
+    pub(super) fn emptied(&self) -> &BTreeSet<usize> {
+        &self.emptied
     }
 
     fn checked(

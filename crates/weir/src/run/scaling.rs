@@ -1,11 +1,11 @@
 //! Has the number of runtimes follow their load (`--scaling`): what [`weir_control::Scaling`] decides
 //! is carried out on a cluster that runs.
 
-use std::collections::VecDeque;
+use std::collections::{BTreeSet, VecDeque};
 use std::time::{Duration, Instant, SystemTime};
 
 use weir_control::scaling::{Action, Decision};
-use weir_control::{Load, Scaling};
+use weir_control::{Load, Scaling, ScalingSettings};
 use weir_ctl::command::{Decided, Resize, RuntimeLoad, ScalingCounts};
 use weir_graph::ScriptMode;
 use weir_packet::Time;
@@ -18,6 +18,8 @@ use super::resize::Leaving;
 
 /// Looks at the load between two decisions.
 const LOOKS: u32 = 20;
+/// Time in which a runtime that was started has to come; another place is tried then.
+const PATIENCE: Duration = Duration::from_secs(10);
 /// Decisions that are shown to who asks.
 const SHOWN: usize = 20;
 
@@ -29,6 +31,12 @@ pub(super) struct Scaler {
     looked: Instant,
     decided: Instant,
     loads: Vec<(RuntimeId, Load)>,
+    /// Moves of the last decisions, by source and target.
+    moves: Vec<(RuntimeId, RuntimeId)>,
+    /// The place of a runtime that was started and has not come, and since when.
+    awaited: Option<(usize, Instant)>,
+    /// Places at which none came.
+    barren: BTreeSet<usize>,
     started: u64,
     drained: u64,
     moved: u64,
@@ -42,12 +50,19 @@ impl Scaler {
     /// Settings that make no sense.
     pub(super) fn new(by: &ScalingBy) -> Result<Scaler, String> {
         let now = Instant::now();
+        let settings = ScalingSettings {
+            patience: PATIENCE.as_nanos() as u64,
+            ..by.0
+        };
         Ok(Scaler {
-            scaling: Scaling::new(by.0).map_err(|why| why.to_string())?,
+            scaling: Scaling::new(settings).map_err(|why| why.to_string())?,
             begun: now,
             looked: now,
             decided: now,
             loads: Vec::new(),
+            moves: Vec::new(),
+            awaited: None,
+            barren: BTreeSet::new(),
             started: 0,
             drained: 0,
             moved: 0,
@@ -67,11 +82,13 @@ impl Scaler {
         }
         self.looked = now;
         // A thread that slept for longer had nothing to hold back.
-        cluster.look_at_load(since.min(2 * look));
+        cluster.look_at_load(since.min(2 * look), &self.moves);
         if now - self.decided < interval {
             return;
         }
         self.decided = now;
+        self.moves.clear();
+        self.await_started(cluster);
         self.loads = cluster.loads();
         // One that others drain is none of the cluster any more.
         let emptied = self.scaling.leaving();
@@ -85,10 +102,58 @@ impl Scaler {
         }
     }
 
+    /// Whether an operator may have so many runtimes run.
+    ///
+    /// # Errors
+    ///
+    /// They are not within the bounds: for people.
+    pub(super) fn allows(&self, runtimes: u32) -> Result<(), String> {
+        let settings = self.scaling.settings();
+        let (minimum, maximum) = (settings.minimum, settings.maximum);
+        match (minimum..=maximum).contains(&runtimes) {
+            true => Ok(()),
+            false => Err(format!(
+                "scaling keeps {minimum} to {maximum} runtimes here, and {runtimes} is not within that"
+            )),
+        }
+    }
+
+    /// Gives up a runtime that was started and does not come: its host may be gone, or full.
+    fn await_started(&mut self, cluster: &mut Cluster) {
+        let Some((place, since)) = self.awaited else {
+            return;
+        };
+        match cluster.coming_at(place) {
+            None => self.awaited = None,
+            Some(_) if since.elapsed() < PATIENCE => {}
+            Some(id) => {
+                cluster.give_up(id);
+                self.awaited = None;
+                self.barren.insert(place);
+                let what = format!(
+                    "runtime {} does not come: another place is tried next",
+                    id.0
+                );
+                self.note(Err(what));
+            }
+        }
+    }
+
+    fn add(&mut self, cluster: &mut Cluster, leaving: &Leaving) -> Result<RuntimeId, String> {
+        let not: BTreeSet<usize> = leaving.emptied().union(&self.barren).copied().collect();
+        let added = cluster.add_but_at(&not);
+        match &added {
+            Ok(id) => self.awaited = Some((cluster.place_of(*id), Instant::now())),
+            // Those at which none came are tried again.
+            Err(_) => self.barren.clear(),
+        }
+        added.map_err(|error| error.to_string())
+    }
+
     fn carry_out(&mut self, decision: &Decision, cluster: &mut Cluster, leaving: &mut Leaving) {
         let why = decision.why;
         let done = match decision.action {
-            Action::Add => match cluster.add() {
+            Action::Add => match self.add(cluster, leaving) {
                 Ok(id) => {
                     self.started += 1;
                     let what = format!("starts runtime {}: {why}", id.0);
@@ -104,6 +169,7 @@ impl Scaler {
                 mode,
             } => match cluster.move_some((from, to), count, mode) {
                 Ok(units) => {
+                    self.moves.push((from, to));
                     self.moved += u64::from(units);
                     Ok(format!(
                         "moves {units} units from runtime {} to runtime {}: {why}",
@@ -130,6 +196,11 @@ impl Scaler {
             // `Leaving` ends it, as it does one that an operator drains.
             Action::Remove { .. } => return,
         };
+        self.note(done);
+    }
+
+    /// Keeps what was done, or why it was not, for who asks.
+    fn note(&mut self, done: Result<String, String>) {
         self.refused += u64::from(done.is_err());
         if self.decisions.len() == SHOWN {
             self.decisions.pop_front();
@@ -162,6 +233,49 @@ impl Scaler {
             peak: self.scaling.peak(),
             loads: self.loads.iter().map(load).collect(),
             decisions: self.decisions.iter().cloned().collect(),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::driver::ClusterBed;
+
+    /// A host that was drained, to be taken down, stays empty.
+    #[test]
+    fn nothing_starts_at_a_place_that_an_operator_has_emptied() {
+        let mut bed = ClusterBed::new(2, Vec::new());
+        let mut scaler = Scaler::new(&"1-3".parse().unwrap()).unwrap();
+        let mut leaving = Leaving::default();
+        let drain = Resize::Drain(vec![1], ScriptMode::Push);
+        leaving.begin(&mut bed.cluster, &drain).unwrap();
+        leaving.note(&bed.cluster, &drain);
+        bed.until("it is gone", |cluster| {
+            leaving.attend(cluster);
+            cluster.going() == 0 && cluster.free_at(0).is_some()
+        });
+        while bed.cluster.free_places() > 1 {
+            let id = scaler.add(&mut bed.cluster, &leaving).unwrap();
+            assert_ne!(bed.cluster.place_of(id), 0);
+        }
+        let refused = scaler.add(&mut bed.cluster, &leaving).unwrap_err();
+        assert!(refused.contains("no place is left"), "{refused}");
+        // Who scales may use it again.
+        leaving.note(&bed.cluster, &Resize::Scale(3, ScriptMode::Push));
+        let id = scaler.add(&mut bed.cluster, &leaving).unwrap();
+        assert_eq!(bed.cluster.place_of(id), 0);
+        bed.until("it runs", |cluster| cluster.runs(id));
+        bed.finish();
+    }
+
+    #[test]
+    fn an_operator_stays_within_the_bounds() {
+        let scaler = Scaler::new(&"2-3".parse().unwrap()).unwrap();
+        assert!(scaler.allows(2).is_ok() && scaler.allows(3).is_ok());
+        for beyond in [0, 1, 4] {
+            let why = scaler.allows(beyond).unwrap_err();
+            assert!(why.contains("2 to 3 runtimes"), "{why}");
         }
     }
 }

@@ -11,8 +11,9 @@ use super::member::{Member, State};
 
 impl Cluster {
     /// Looks whether ports have to wait now. Where they do, the time since the last look counts
-    /// against the runtime that most packets wait for.
-    pub(crate) fn look_at_load(&mut self, since: Duration) {
+    /// against the runtime that most packets wait for. Of `moves`, by source and target, are units
+    /// that may be under way: packets that wait at a target for their state wait for its source.
+    pub(crate) fn look_at_load(&mut self, since: Duration, moves: &[(RuntimeId, RuntimeId)]) {
         if self.room() > 0 {
             return;
         }
@@ -21,7 +22,13 @@ impl Cluster {
             return;
         };
         // Frames may be short for another reason: a death that nobody has noticed yet, say.
-        let place = waiting.iter().position(|of| of == most && *of > 0);
+        let mut place = waiting.iter().position(|of| of == most && *of > 0);
+        if self.moves_under_way() > 0 {
+            let places = self.members.len();
+            let mut moves = moves.iter();
+            let into = moves.find(|(_, to)| Some(place_of(*to, places)) == place);
+            place = into.map_or(place, |(from, _)| Some(place_of(*from, places)));
+        }
         if let Some(member) = place.and_then(|place| self.members.get_mut(place)) {
             let since = u64::try_from(since.as_nanos()).unwrap_or(u64::MAX);
             member.held_back = member.held_back.saturating_add(since);

@@ -1,5 +1,7 @@
 //! Moves of flows between runtimes, and runtimes that come and go.
 
+use std::collections::BTreeSet;
+
 use weir_ctl::events::What;
 use weir_exec::ExecError;
 use weir_protocol::message::{MoveMode, Selection};
@@ -115,9 +117,19 @@ impl Cluster {
     ///
     /// There are as many as there may be, or no thread can be started.
     pub fn add(&mut self) -> Result<RuntimeId, ExecError> {
+        self.add_but_at(&BTreeSet::new())
+    }
+
+    /// The same, at none of these places.
+    ///
+    /// # Errors
+    ///
+    /// As [`Cluster::add`].
+    pub(crate) fn add_but_at(&mut self, not: &BTreeSet<usize>) -> Result<RuntimeId, ExecError> {
         let most = self.members.len();
-        let id = self.free().first().copied();
-        let id = id.ok_or_else(|| ExecError(format!("there may be {most} runtimes")))?;
+        let mut free = self.free().into_iter();
+        let id = free.find(|id| !not.contains(&self.place_of(*id)));
+        let id = id.ok_or_else(|| ExecError(format!("no place is left of {most}")))?;
         self.start_free(id)?;
         Ok(id)
     }
@@ -133,6 +145,14 @@ impl Cluster {
         // Runtimes of one thread start and end together.
         let is_alone = !self.shares_thread(place);
         member.free_for(self.members.len()).filter(|_| is_alone)
+    }
+
+    /// The runtime that is about to come at this place.
+    pub(crate) fn coming_at(&self, place: usize) -> Option<RuntimeId> {
+        let member = self.members.get(place)?;
+        member
+            .is_to_come()
+            .then(|| member.shown_id(self.members.len()))
     }
 
     /// Starts that runtime.
