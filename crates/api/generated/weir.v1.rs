@@ -586,7 +586,7 @@ pub struct ScalingStats {
     /// Runtimes that were started.
     #[prost(uint64, tag = "5")]
     pub started: u64,
-    /// Runtimes that were drained and ended.
+    /// Runtimes whose drain was begun.
     #[prost(uint64, tag = "6")]
     pub drained: u64,
     /// Units that were moved away from overloaded runtimes.

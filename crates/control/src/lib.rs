@@ -6,4 +6,4 @@ pub mod lease;
 pub mod scaling;
 
 pub use instances::{Instances, InstancesError, InstancesSettings};
-pub use scaling::{Action, Decision, Load, Scaling, ScalingSettings, SettingsError};
+pub use scaling::{Action, Decision, Load, Places, Scaling, ScalingSettings, SettingsError};

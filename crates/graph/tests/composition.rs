@@ -180,6 +180,16 @@ fn places_are_of_the_start_and_then_of_all_hosts_in_turn() {
         ("held_back: 5", "held_back: 101", "0 to 100"),
         (
             "most_runtimes: 3",
+            "most_runtimes: 64",
+            "the hosts may have 66 runtimes together",
+        ),
+        (
+            "most_runtimes: 3",
+            "most_runtimes: 1",
+            "there may be 3 runtimes",
+        ),
+        (
+            "most_runtimes: 3",
             "most_runtimes: 0",
             "say `most_runtimes: 1` or more",
         ),

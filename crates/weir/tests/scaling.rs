@@ -174,25 +174,25 @@ fn runtimes(scaling: &Value) -> usize {
     scaling["runtimes"].as_array().map_or(0, Vec::len)
 }
 
+/// A run of an input, as words.
+fn words(input: &str, out: &str, events: &str) -> Vec<String> {
+    let chain = example("webedge.yaml");
+    let words = [
+        "run", &chain, "--in", input, "--out", out, "--events", events,
+    ];
+    let more = ["--seed", "1", "--quiet", "--output", "json"];
+    words
+        .iter()
+        .chain(&more)
+        .map(|word| (*word).to_owned())
+        .collect()
+}
+
 /// What a run leaves that has read the same capture without any of this.
 fn plain(capture: &str) -> Run {
     let folder = Folder::new();
     let (out, events) = (folder.path("out.pcap"), folder.path("events.json"));
-    let ran = run([
-        "run",
-        &example("webedge.yaml"),
-        "--in",
-        capture,
-        "--out",
-        &out,
-        "--events",
-        &events,
-        "--seed",
-        "1",
-        "--quiet",
-        "--output",
-        "json",
-    ]);
+    let ran = run(words(capture, &out, &events));
     assert_eq!(ran.code, 0, "{}", ran.err);
     Run {
         summary: ran.json(),
@@ -251,20 +251,7 @@ fn runtimes_follow_a_load_that_rises_and_falls() {
     assert_eq!(made.code, 0, "{}", made.err);
     let plain = plain(&capture);
 
-    let mut child = weir([
-        "run",
-        &example("webedge.yaml"),
-        "--in",
-        "-",
-        "--out",
-        &out,
-        "--events",
-        &events,
-        "--seed",
-        "1",
-        "--quiet",
-        "--output",
-        "json",
+    let scaled = [
         "--control",
         &socket,
         "--runtimes",
@@ -272,12 +259,14 @@ fn runtimes_follow_a_load_that_rises_and_falls() {
         "--processes",
         "--scaling",
         "1-4,interval=400ms,cool-down=1s",
-    ])
-    .stdin(Stdio::piped())
-    .stdout(Stdio::piped())
-    .stderr(Stdio::piped())
-    .spawn()
-    .unwrap();
+    ];
+    let scaled = scaled.map(str::to_owned);
+    let mut child = weir(words("-", &out, &events).into_iter().chain(scaled))
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
     let feed = Feed::start(&capture, child.stdin.take().unwrap());
     wait_for("the runtime", || {
         let asked = run(["get", "scaling", &socket, "--output", "json"]);

@@ -30,6 +30,8 @@ mod load;
 mod settings;
 #[cfg(test)]
 mod tests;
+#[cfg(test)]
+mod waiting_tests;
 
 use std::collections::BTreeMap;
 
@@ -39,6 +41,15 @@ use weir_protocol::ids::RuntimeId;
 pub use decision::{Action, Decision, Why};
 pub use load::{Load, Rates};
 pub use settings::{ScalingSettings, SettingsError};
+
+/// Places of runtimes beside those that run.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Places {
+    /// At which one is about to come: one that starts, or the successor of a dead one.
+    pub coming: usize,
+    /// At which one more may be started.
+    pub free: usize,
+}
 
 /// The state of a runtime, from its reports.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -124,20 +135,19 @@ impl Scaling {
     }
 
     /// Decides. To be called once per report interval: `reports` are those that came
-    /// since the last call, `cluster` who runs now, the one that is being emptied included, and
-    /// `coming` how many more are about to: successors of dead ones, say.
+    /// since the last call, `cluster` who runs now, the one that is being emptied included.
     /// Reports of runtimes outside the cluster are ignored.
     pub fn step(
         &mut self,
         now: Time,
         reports: &[(RuntimeId, Load)],
         cluster: &[RuntimeId],
-        coming: usize,
+        places: Places,
     ) -> Vec<Decision> {
         let mut actions = Vec::new();
         self.follow_cluster(now, cluster);
         self.hear(now, reports);
-        self.scale_out(now, cluster, coming, &mut actions);
+        self.scale_out(now, cluster, places, &mut actions);
         self.scale_in(now, cluster, &mut actions);
         actions
     }
@@ -225,7 +235,7 @@ impl Scaling {
         &mut self,
         now: Time,
         cluster: &[RuntimeId],
-        coming: usize,
+        places: Places,
         actions: &mut Vec<Decision>,
     ) {
         // Only a report of now can say that a runtime is hot: moves that were asked
@@ -246,7 +256,8 @@ impl Scaling {
             .iter()
             .map(|(runtime, seen)| (*runtime, seen.rate().unwrap_or(0)))
             .collect();
-        let few = cluster.len() < self.settings.minimum as usize;
+        let all = cluster.len() + places.coming;
+        let few = all < self.settings.minimum as usize;
         let mut wanted = few.then_some(Why::BelowMinimum);
         for (from, seen) in &hot {
             if self.is_leaving(*from) || seen.said.units < 2 {
@@ -260,7 +271,7 @@ impl Scaling {
                 runtime: *from,
                 rates: seen.rates.unwrap_or_default(),
             };
-            let Some(to) = self.target(now, *from, &hot, &load, cluster) else {
+            let Some(to) = self.target(now, *from, &hot, &load, (cluster, places)) else {
                 wanted = wanted.or(Some(why));
                 continue;
             };
@@ -277,8 +288,7 @@ impl Scaling {
         }
         if let Some(why) = wanted
             && self.starting.is_none()
-            && coming == 0
-            && cluster.len() < self.settings.maximum as usize
+            && self.may_add(cluster, places)
         {
             self.starting = Some(now);
             self.last_change = now;
@@ -294,7 +304,7 @@ impl Scaling {
         from: RuntimeId,
         hot: &[(RuntimeId, Seen)],
         load: &BTreeMap<RuntimeId, u64>,
-        cluster: &[RuntimeId],
+        (cluster, places): (&[RuntimeId], Places),
     ) -> Option<RuntimeId> {
         let peak = self.peak.unwrap_or(u64::MAX);
         let has_room = |runtime: &RuntimeId| {
@@ -303,8 +313,7 @@ impl Scaling {
                 && hot.iter().all(|(other, _)| other != runtime)
                 && load.get(runtime).is_some_and(|load| *load < peak)
         };
-        let may_grow = self.starting.is_some() || cluster.len() < self.settings.maximum as usize;
-        if may_grow {
+        if self.starting.is_some() || self.may_add(cluster, places) {
             return self.relief.filter(has_room);
         }
         // Where all have more than they can do, flows would go to and fro for ever.
@@ -357,6 +366,21 @@ impl Scaling {
             self.last_change = now;
             self.calm = 0;
             actions.push(self.drain(runtime, why));
+        }
+    }
+
+    /// True where one more may be started, and there is a place for it. Those that are about to come
+    /// count, however long that takes: their hosts may be down.
+    fn may_add(&self, cluster: &[RuntimeId], places: Places) -> bool {
+        places.free > 0 && cluster.len() + places.coming < self.settings.maximum as usize
+    }
+
+    /// Takes back what could not be carried out: it may be decided again.
+    pub fn refused(&mut self, action: &Action) {
+        match action {
+            Action::Add => self.starting = None,
+            Action::Drain { .. } => (self.leaving, self.calm) = (None, 0),
+            Action::Move { .. } | Action::Remove { .. } => {}
         }
     }
 

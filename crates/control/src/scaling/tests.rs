@@ -2,7 +2,13 @@ use weir_protocol::message::MoveMode;
 
 use super::*;
 
-const SECOND: u64 = 1_000_000_000;
+pub(super) const SECOND: u64 = 1_000_000_000;
+
+/// As many as are wanted.
+pub(super) const FREE: Places = Places {
+    coming: 0,
+    free: usize::MAX,
+};
 
 /// A cluster in which each unit sends at one rate and a runtime takes in what it
 /// can and loses the rest.
@@ -94,7 +100,7 @@ impl Model {
             .collect();
         let actions = self
             .scaling
-            .step(Time(self.now * SECOND), &reports, &cluster, 0);
+            .step(Time(self.now * SECOND), &reports, &cluster, FREE);
         let actions: Vec<Action> = actions.iter().map(|decision| decision.action).collect();
         for action in &actions {
             self.log.push((self.now, *action));
@@ -432,7 +438,7 @@ fn what_is_not_emptied_is_told_again() {
             ..Load::default()
         };
         let reports = [(cluster[0], load(50)), (cluster[1], load(60))];
-        for decision in scaling.step(Time(second * SECOND), &reports, &cluster, 0) {
+        for decision in scaling.step(Time(second * SECOND), &reports, &cluster, FREE) {
             drains.push((second, decision.action));
         }
     }
@@ -462,27 +468,30 @@ fn counts_that_run_backwards_and_strangers_are_not_believed() {
             Time(0),
             &[(RuntimeId(0), load(10, u64::MAX / 2))],
             &cluster,
-            0
+            FREE
         ),
         []
     );
     assert_eq!(
-        scaling.step(Time(SECOND), &[(RuntimeId(0), load(5, 0))], &cluster, 0),
+        scaling.step(Time(SECOND), &[(RuntimeId(0), load(5, 0))], &cluster, FREE),
         []
     );
     let stranger = [(RuntimeId(9), load(0, u64::MAX))];
-    assert_eq!(scaling.step(Time(2 * SECOND), &stranger, &cluster, 0), []);
+    assert_eq!(
+        scaling.step(Time(2 * SECOND), &stranger, &cluster, FREE),
+        []
+    );
     // Twice in one instant: the second has no rate.
     let twice = [
         (RuntimeId(0), load(6, 0)),
         (RuntimeId(0), load(7, 1_000_000)),
     ];
-    assert_eq!(scaling.step(Time(3 * SECOND), &twice, &cluster, 0), []);
+    assert_eq!(scaling.step(Time(3 * SECOND), &twice, &cluster, FREE), []);
     let decided = scaling.step(
         Time(4 * SECOND),
         &[(RuntimeId(0), load(8, 1_000))],
         &cluster,
-        0,
+        FREE,
     );
     let actions: Vec<Action> = decided.iter().map(|decision| decision.action).collect();
     assert_eq!(actions, [Action::Add]);
@@ -619,147 +628,4 @@ fn whatever_happens_bounds_hold_and_actions_make_sense() {
             }
         }
     }
-}
-
-/// Ports that wait for a runtime are a sign of overload as packets that it loses are.
-#[test]
-fn a_runtime_for_which_ports_wait_is_overloaded() {
-    let mut scaling = Scaling::new(ScalingSettings::default()).unwrap();
-    let cluster = [RuntimeId(1)];
-    let mut decided = Vec::new();
-    // A tenth of a second each second, which is forgiven, then a little more.
-    for (second, held_back) in [(0, 0), (1, 100), (2, 200), (3, 301)] {
-        let load = Load {
-            packets: second * 5_000,
-            held_back: held_back * 1_000_000,
-            units: 40,
-            ..Load::default()
-        };
-        let now = Time(second * SECOND);
-        decided.push(scaling.step(now, &[(RuntimeId(1), load)], &cluster, 0));
-    }
-    let [first, second, third, fourth] = &decided[..] else {
-        panic!("{decided:?}");
-    };
-    assert!(first.is_empty() && second.is_empty() && third.is_empty());
-    assert_eq!(fourth[0].action, Action::Add);
-    assert_eq!(
-        fourth[0].why.to_string(),
-        "runtime 1 took in 5000 packets per second, and ports waited for it 10.1 % of the time"
-    );
-    assert_eq!(scaling.peak(), Some(5_000));
-}
-
-/// Two runtimes that are overloaded in turn, as where both have more than they can do, do not give
-/// one another the same flows for ever.
-#[test]
-fn flows_do_not_go_to_and_fro_where_all_are_overloaded() {
-    let settings = ScalingSettings {
-        minimum: 2,
-        maximum: 2,
-        ..ScalingSettings::default()
-    };
-    let mut scaling = Scaling::new(settings).unwrap();
-    let cluster = [RuntimeId(1), RuntimeId(2)];
-    let mut held_back = [0, 0];
-    let mut moves = Vec::new();
-    for second in 0..60u64 {
-        held_back[second as usize % 2] += SECOND / 2;
-        let load = |at: usize| Load {
-            packets: second * (5_000 + at as u64),
-            held_back: held_back[at],
-            units: 1_000,
-            ..Load::default()
-        };
-        let reports = [(cluster[0], load(0)), (cluster[1], load(1))];
-        let decided = scaling.step(Time(second * SECOND), &reports, &cluster, 0);
-        moves.extend(decided.iter().map(|decision| (second, decision.action)));
-    }
-    // Once, before it is known that the other one is overloaded too.
-    assert_eq!(moves.len(), 1, "{moves:?}");
-}
-
-/// Without that, what it took in while it stood still would be all that one can do, and no runtime
-/// would ever be calm again.
-#[test]
-fn a_runtime_that_stood_still_says_little_of_what_it_can_do() {
-    let mut scaling = Scaling::new(ScalingSettings::default()).unwrap();
-    let cluster = [RuntimeId(1)];
-    let (mut packets, mut held_back) = (0, 0);
-    let mut second = |at: u64, rate: u64, held: u64| {
-        packets += rate;
-        held_back += held;
-        let load = Load {
-            packets,
-            held_back,
-            units: 1,
-            ..Load::default()
-        };
-        scaling.step(Time(at * SECOND), &[(RuntimeId(1), load)], &cluster, 0);
-        scaling.peak()
-    };
-    assert_eq!(second(0, 0, 0), None);
-    assert_eq!(second(1, 0, SECOND), None, "nothing was taken in");
-    assert_eq!(second(2, 40_000, SECOND), Some(40_000));
-    assert_eq!(second(60, 0, 30 * SECOND), Some(40_000));
-    assert_eq!(second(120, 60, 30 * SECOND), Some(20_000));
-    assert_eq!(second(121, 30_000, SECOND), Some(30_000));
-}
-
-/// A successor is on its way to where one has died: no other one is started for it.
-#[test]
-fn one_that_is_about_to_come_is_waited_for() {
-    let settings = ScalingSettings {
-        minimum: 2,
-        ..ScalingSettings::default()
-    };
-    let mut scaling = Scaling::new(settings).unwrap();
-    let cluster = [RuntimeId(1)];
-    let load = Load {
-        units: 10,
-        ..Load::default()
-    };
-    let reports = [(RuntimeId(1), load)];
-    assert_eq!(scaling.step(Time(0), &reports, &cluster, 1), []);
-    let decided = scaling.step(Time(SECOND), &reports, &cluster, 0);
-    assert_eq!(decided[0].action, Action::Add);
-    assert_eq!(decided[0].why, Why::BelowMinimum);
-}
-
-/// Nor do those go to and fro that the newest runtime has relieved another one of.
-#[test]
-fn the_newest_runtime_gives_no_flows_back_and_takes_them_again() {
-    let settings = ScalingSettings {
-        maximum: 2,
-        ..ScalingSettings::default()
-    };
-    let mut scaling = Scaling::new(settings).unwrap();
-    let mut held_back = [0, 0];
-    let (mut cluster, mut moves) = (vec![RuntimeId(1)], Vec::new());
-    for second in 0..60u64 {
-        let turn = match cluster.len() {
-            1 => 0,
-            _ => second as usize % 2,
-        };
-        held_back[turn] += SECOND / 2;
-        let load = |at: usize| Load {
-            packets: second * (5_000 + at as u64),
-            held_back: held_back[at],
-            units: 1_000,
-            ..Load::default()
-        };
-        let reports: Vec<_> = cluster
-            .iter()
-            .enumerate()
-            .map(|(at, id)| (*id, load(at)))
-            .collect();
-        for decision in scaling.step(Time(second * SECOND), &reports, &cluster, 0) {
-            match decision.action {
-                Action::Add => cluster.push(RuntimeId(2)),
-                action => moves.push((second, action)),
-            }
-        }
-    }
-    assert_eq!(cluster.len(), 2);
-    assert!(moves.len() <= 2, "{moves:?}");
 }

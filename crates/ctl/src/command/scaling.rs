@@ -8,7 +8,7 @@ weir_telemetry::counters! {
     pub struct ScalingCounts {
         /// Runtimes that scaling has started.
         pub started: Counter<Times>,
-        /// Runtimes that scaling has drained and ended.
+        /// Runtimes that scaling has begun to drain.
         pub drained: Counter<Times>,
         /// Units that scaling has moved away from overloaded runtimes.
         pub moved: Counter<Units>,

@@ -91,6 +91,9 @@ pub struct Composition {
     pub heartbeat_ms: Option<u32>,
     /// Runtimes that there may be at a time, as the file says of all hosts together.
     most_runtimes: Option<u32>,
+    /// A host says how many it may have.
+    #[serde(skip)]
+    hosts_say: bool,
     /// When runtimes are started and drained as their load asks for.
     pub scaling: Option<Placed<ComposedScaling>>,
     #[serde(skip)]
@@ -108,8 +111,7 @@ impl Composition {
     /// Runtimes that there may be at a time, where the file says so.
     pub fn most_runtimes(&self) -> Option<u32> {
         let of_hosts = self.hosts.iter().map(|host| host.most_runtimes).sum();
-        let says = of_hosts > self.runtimes();
-        self.most_runtimes.or(says.then_some(of_hosts))
+        self.most_runtimes.or(self.hosts_say.then_some(of_hosts))
     }
 
     /// The host of each place of a runtime, as its number: those of the start first, then those of
@@ -249,6 +251,7 @@ fn composition(root: &Node, report: &mut Report<'_>) -> Option<Composition> {
         read::parsed(*span, read, report)
     });
     let set = set.collect();
+    let hosts_say = hosts_say(&draft);
     let (inputs, outputs) = (draft.ports.inputs, draft.ports.outputs);
     let place = |(value, span): (String, Span)| Placed {
         value,
@@ -269,6 +272,7 @@ fn composition(root: &Node, report: &mut Report<'_>) -> Option<Composition> {
         dispatch: draft.dispatch,
         heartbeat_ms: draft.heartbeat_ms,
         most_runtimes: draft.most_runtimes.map(|(most, _)| most),
+        hosts_say,
         scaling: draft.scaling.map(|(value, span)| Placed {
             value,
             place: report.texts.place(span),
@@ -352,6 +356,12 @@ fn host_of(node: &Node, hosts: &[ComposedHost], report: &mut Report<'_>) -> Opti
     Some(name.to_owned())
 }
 
+/// True where a host says how many runtimes it may have.
+fn hosts_say(draft: &Draft) -> bool {
+    let mut hosts = draft.hosts.iter();
+    hosts.any(|(host, _)| host.most_runtimes.is_some())
+}
+
 /// As many runtimes as a run may have, and at least one.
 fn runtimes(draft: &Draft, hosts: &[ComposedHost], report: &mut Report<'_>) {
     let Some((_, at)) = draft.hosts.first() else {
@@ -381,15 +391,22 @@ fn runtimes(draft: &Draft, hosts: &[ComposedHost], report: &mut Report<'_>) {
         );
     }
     let of_hosts: u32 = hosts.iter().map(|host| host.most_runtimes).sum();
+    if of_hosts > MOST_RUNTIMES && all <= MOST_RUNTIMES {
+        let message = format!(
+            "the hosts may have {of_hosts} runtimes together: a cluster has at most {MOST_RUNTIMES}"
+        );
+        report.error_help(*at, message, "let `most_runtimes` of hosts be less");
+    }
     if let Some((most, at)) = draft.most_runtimes
-        && (all + 1..most).contains(&of_hosts)
+        && hosts_say(draft)
+        && of_hosts < most
     {
         let message = format!("the hosts may have {of_hosts} runtimes together, and not {most}");
         report.error_help(at, message, "let `most_runtimes` of a host be more");
     }
     if let Some((by, at)) = &draft.scaling {
         let said = draft.most_runtimes.map(|(most, _)| most);
-        let places = said.or((of_hosts > all).then_some(of_hosts));
+        let places = said.or(hosts_say(draft).then_some(of_hosts));
         by.fits(*at, (all, places), report);
     }
 }

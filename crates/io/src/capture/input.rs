@@ -1,6 +1,7 @@
 //! Reading in big blocks into one buffer that is used again and again.
 
 use std::io::{self, Read};
+use std::time::Duration;
 
 const INITIAL: usize = 256 << 10;
 
@@ -82,6 +83,19 @@ impl<R: Read> Input<R> {
         self.buffer.get(from..from + count).unwrap_or_default()
     }
 
+    /// As [`Input::fill`], for what comes behind bytes that can't be gone back to: it waits for them,
+    /// also where the source does not.
+    pub(super) fn fill_patiently(&mut self, need: usize) -> io::Result<bool> {
+        loop {
+            match self.fill(need) {
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
+                    std::thread::sleep(Duration::from_millis(1));
+                }
+                done => return done,
+            }
+        }
+    }
+
     /// Skips `count` bytes without keeping them; false if the input ends before.
     pub(super) fn skip(&mut self, mut count: u64) -> io::Result<bool> {
         loop {
@@ -91,11 +105,8 @@ impl<R: Read> Input<R> {
             if count == 0 {
                 return Ok(true);
             }
-            match self.fill(1) {
-                Ok(true) => {}
-                // What is skipped can't be gone back to: it waits here.
-                Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
-                ended => return ended,
+            if !self.fill_patiently(1)? {
+                return Ok(false);
             }
         }
     }

@@ -49,6 +49,9 @@ pub(super) struct PcapngFormat {
     last_time_ns: u64,
 }
 
+/// Octets of the longest block of no interest that is read whole before it is passed over.
+const WHOLE: usize = 1 << 20;
+
 impl PcapngFormat {
     pub(super) fn recognises(magic: [u8; 4]) -> bool {
         u32::from_le_bytes(magic) == SECTION_HEADER
@@ -300,8 +303,14 @@ impl PcapngFormat {
 
     /// Skips a block of no interest; it may be longer than what is kept in memory.
     fn skip<R: Read>(&self, input: &mut Input<R>, length: u32) -> Result<(), Stop> {
+        // Whole, it can be gone back to where the source has only a part of it for now.
+        if length as usize <= WHOLE {
+            self.whole(input, length)?;
+            input.take(length as usize);
+            return Ok(());
+        }
         let offset = input.position();
-        if !input.skip(u64::from(length) - 4)? || !input.fill(4)? {
+        if !input.skip(u64::from(length) - 4)? || !input.fill_patiently(4)? {
             return Err(Stop::Truncated);
         }
         let trailing = input.take(4);

@@ -6,12 +6,9 @@ use std::path::Path;
 
 use weir_packet::{Frame, FrameMeta, FramePool, LinkType, NoFrame, Side, Time};
 
-use super::pipe::{self, Patience, Pipe};
+use super::pipe::{self, Pipe};
 use super::{InputPort, PortCounters, PortDrop, PortError, Received};
 use crate::capture::{CaptureError, CaptureReader};
-
-/// How long one call waits for the first packet of a pipe, in ms: short, as the thread has other work.
-const PATIENCE: i32 = 1;
 
 /// Packets from a pcap or pcapng file, with the file's times. They are
 /// numbered as Wireshark does.
@@ -19,8 +16,6 @@ pub struct CaptureInput {
     path: String,
     reader: CaptureReader<Box<dyn Read>>,
     length: Option<u64>,
-    /// Of a source at which nothing may be for a while.
-    patience: Option<Patience>,
     number: u8,
     side: Side,
     /// Bytes of a record for which no frame was free; it comes first next time.
@@ -69,11 +64,14 @@ impl CaptureInput {
             }
         };
         let reader = CaptureReader::open(source).map_err(|error| PortError::new(&name, error))?;
+        // From here on the thread has other work.
+        if let Some(patience) = patience {
+            patience.end();
+        }
         Ok(CaptureInput {
             path: name,
             reader,
             length,
-            patience,
             number,
             side,
             waiting: None,
@@ -94,13 +92,6 @@ impl CaptureInput {
     }
 }
 
-/// Has reads wait for so long from now on.
-fn wait(patience: Option<&Patience>, ms: i32) {
-    if let Some(patience) = patience {
-        patience.set(ms);
-    }
-}
-
 impl InputPort for CaptureInput {
     fn receive(
         &mut self,
@@ -117,7 +108,6 @@ impl InputPort for CaptureInput {
                 }
             }
         }
-        wait(self.patience.as_ref(), PATIENCE);
         while into.len() < max && !self.ended {
             let record = match self.reader.next() {
                 Ok(Some(record)) => record,
@@ -133,7 +123,6 @@ impl InputPort for CaptureInput {
                 Err(error) if error.is_wait() => break,
                 Err(error) => return Err(PortError::new(&self.path, error)),
             };
-            wait(self.patience.as_ref(), 0);
             self.sequence += 1;
             let mut meta = FrameMeta::received(Time(record.time_ns), record.data.len() as u32);
             meta.wire_len = record.wire_len.max(record.data.len() as u32);

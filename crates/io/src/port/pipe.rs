@@ -5,21 +5,19 @@ use std::fs::File;
 use std::io::{self, Read, Stdin};
 use std::os::fd::{AsFd, BorrowedFd};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicI32, Ordering};
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
-/// How long a read waits for bytes, in ms, before it says [`io::ErrorKind::WouldBlock`]; below 0
-/// without end. Clones are the same one.
+/// A pipe's patience: while it has some, reads wait for bytes; afterwards they say
+/// [`io::ErrorKind::WouldBlock`] where none are there. Clones are the same one.
 #[derive(Clone, Debug)]
-pub(super) struct Patience(Arc<AtomicI32>);
+pub(super) struct Patience(Arc<AtomicBool>);
 
 impl Patience {
-    /// It waits without end.
-    pub(super) const ENDLESS: i32 = -1;
-
-    pub(super) fn set(&self, ms: i32) {
-        self.0.store(ms, Ordering::Relaxed);
+    /// Reads wait no more.
+    pub(super) fn end(&self) {
+        self.0.store(false, Ordering::Relaxed);
     }
 }
 
@@ -30,9 +28,9 @@ pub(super) struct Pipe<R> {
 }
 
 impl<R: Read + AsFd> Pipe<R> {
-    /// Waits without end until it is told otherwise.
+    /// One that is patient.
     pub(super) fn new(from: R) -> (Pipe<R>, Patience) {
-        let patience = Patience(Arc::new(AtomicI32::new(Patience::ENDLESS)));
+        let patience = Patience(Arc::new(AtomicBool::new(true)));
         let pipe = Pipe {
             from,
             patience: patience.clone(),
@@ -43,8 +41,8 @@ impl<R: Read + AsFd> Pipe<R> {
 
 impl<R: Read + AsFd> Read for Pipe<R> {
     fn read(&mut self, into: &mut [u8]) -> io::Result<usize> {
-        let ms = self.patience.0.load(Ordering::Relaxed);
-        if ms >= 0 && !is_there(self.from.as_fd(), ms)? {
+        let is_patient = self.patience.0.load(Ordering::Relaxed);
+        if !is_patient && !is_there(self.from.as_fd())? {
             return Err(io::ErrorKind::WouldBlock.into());
         }
         self.from.read(into)
@@ -52,12 +50,12 @@ impl<R: Read + AsFd> Read for Pipe<R> {
 }
 
 /// True where a read would not wait: for bytes, or the end.
-fn is_there(from: BorrowedFd<'_>, ms: i32) -> io::Result<bool> {
-    let most = Timespec {
-        tv_sec: i64::from(ms / 1_000),
-        tv_nsec: i64::from(ms % 1_000) * 1_000_000,
+fn is_there(from: BorrowedFd<'_>) -> io::Result<bool> {
+    let now = Timespec {
+        tv_sec: 0,
+        tv_nsec: 0,
     };
-    match poll(&mut [PollFd::new(&from, PollFlags::IN)], Some(&most)) {
+    match poll(&mut [PollFd::new(&from, PollFlags::IN)], Some(&now)) {
         Ok(ready) => Ok(ready > 0),
         Err(rustix::io::Errno::INTR) => Ok(false),
         Err(error) => Err(error.into()),

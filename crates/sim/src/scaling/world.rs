@@ -115,7 +115,7 @@ pub fn run(load: &Load, each: &mut dyn FnMut(&Sample)) -> Result<Summary, String
             world.ask_for_reports(now);
             let reports = core::mem::take(&mut world.workloads);
             let cluster: Vec<RuntimeId> = world.nodes.keys().copied().collect();
-            for decision in scaling.step(now, &reports, &cluster, 0) {
+            for decision in scaling.step(now, &reports, &cluster, PLACES) {
                 let action = decision.action;
                 moved += world.act(now, ms, action)?;
                 actions.push(describe(action));
@@ -161,6 +161,12 @@ struct Totals {
 }
 
 /// An action as a person writes it.
+/// A new runtime has a place at once, and comes later.
+const PLACES: control::Places = control::Places {
+    coming: 0,
+    free: usize::MAX,
+};
+
 fn describe(action: Action) -> String {
     match action {
         Action::Add => "add".to_owned(),

@@ -297,8 +297,9 @@ impl<C: Executor> PortsNode<'_, '_, C> {
         if over {
             line.close()?;
         }
+        let alone = self.alone && read != Some(0);
         Ok(Round {
-            worked: round.worked || read.is_some_and(|packets| packets > 0) || self.alone,
+            worked: round.worked || read.is_some_and(|packets| packets > 0) || alone,
             // Nobody says when packets come out of a pipe.
             blocked: round.blocked || (self.ended.is_none() && read == Some(0)),
             over,

@@ -81,6 +81,12 @@ impl Leaving {
         }
     }
 
+    /// True where others than `own` are to leave, or to be renewed.
+    pub(super) fn is_asked(&self, own: Option<RuntimeId>) -> bool {
+        let others = |leaver: &Leaver| Some(leaver.id) != own;
+        !self.renewed.is_empty() || self.leavers.iter().any(others)
+    }
+
     /// Places at which scaling is to start nothing.
     pub(super) fn emptied(&self) -> &BTreeSet<usize> {
         &self.emptied

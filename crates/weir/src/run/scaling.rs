@@ -5,7 +5,7 @@ use std::collections::{BTreeSet, VecDeque};
 use std::time::{Duration, Instant, SystemTime};
 
 use weir_control::scaling::{Action, Decision};
-use weir_control::{Load, Scaling, ScalingSettings};
+use weir_control::{Load, Places, Scaling, ScalingSettings};
 use weir_ctl::command::{Decided, Resize, RuntimeLoad, ScalingCounts};
 use weir_graph::ScriptMode;
 use weir_packet::Time;
@@ -19,7 +19,9 @@ use super::resize::Leaving;
 /// Looks at the load between two decisions.
 const LOOKS: u32 = 20;
 /// Time in which a runtime that was started has to come; another place is tried then.
-const PATIENCE: Duration = Duration::from_secs(10);
+const PATIENCE: Duration = Duration::from_secs(30);
+/// Shortest time between two looks: each counts the packets that are on their way.
+const SHORTEST_LOOK: Duration = Duration::from_millis(5);
 /// Decisions that are shown to who asks.
 const SHOWN: usize = 20;
 
@@ -75,7 +77,7 @@ impl Scaler {
     pub(super) fn attend(&mut self, cluster: &mut Cluster, leaving: &mut Leaving) {
         let now = Instant::now();
         let interval = Duration::from_nanos(self.scaling.settings().report_interval);
-        let look = interval / LOOKS;
+        let look = (interval / LOOKS).max(SHORTEST_LOOK);
         let since = now - self.looked;
         if since < look {
             return;
@@ -94,10 +96,17 @@ impl Scaler {
         let emptied = self.scaling.leaving();
         self.loads
             .retain(|(id, _)| !cluster.drains(*id) || emptied == Some(*id));
-        let coming = cluster.to_come().len();
+        // Who drains runtimes, or renews them, is not to be met by others that come and go.
+        if leaving.is_asked(emptied) {
+            return;
+        }
+        let places = Places {
+            coming: cluster.to_come().len(),
+            free: cluster.free_places_but(&self.not(leaving)),
+        };
         let runtimes: Vec<RuntimeId> = self.loads.iter().map(|(id, _)| *id).collect();
         let at = u64::try_from((now - self.begun).as_nanos()).unwrap_or(u64::MAX);
-        for decision in self.scaling.step(Time(at), &self.loads, &runtimes, coming) {
+        for decision in self.scaling.step(Time(at), &self.loads, &runtimes, places) {
             self.carry_out(&decision, cluster, leaving);
         }
     }
@@ -129,7 +138,11 @@ impl Scaler {
             Some(id) => {
                 cluster.give_up(id);
                 self.awaited = None;
-                self.barren.insert(place);
+                // All others are tried before it is its turn again.
+                if !self.barren.insert(place) || self.barren.len() + 1 >= cluster.most_runtimes() {
+                    self.barren = BTreeSet::from([place]);
+                }
+                self.scaling.refused(&Action::Add);
                 let what = format!(
                     "runtime {} does not come: another place is tried next",
                     id.0
@@ -139,13 +152,16 @@ impl Scaler {
         }
     }
 
+    /// Places at which none is to be started.
+    fn not(&self, leaving: &Leaving) -> BTreeSet<usize> {
+        leaving.emptied().union(&self.barren).copied().collect()
+    }
+
     fn add(&mut self, cluster: &mut Cluster, leaving: &Leaving) -> Result<RuntimeId, String> {
-        let not: BTreeSet<usize> = leaving.emptied().union(&self.barren).copied().collect();
-        let added = cluster.add_but_at(&not);
+        let added = cluster.add_but_at(&self.not(leaving));
         match &added {
             Ok(id) => self.awaited = Some((cluster.place_of(*id), Instant::now())),
-            // Those at which none came are tried again.
-            Err(_) => self.barren.clear(),
+            Err(_) => self.awaited = None,
         }
         added.map_err(|error| error.to_string())
     }
@@ -181,6 +197,8 @@ impl Scaler {
                     from.0, to.0
                 )),
             },
+            // It drains already, and is asked again where its units do not go.
+            Action::Drain { runtime, .. } if cluster.drains(runtime) => return,
             Action::Drain { runtime, .. } => {
                 let drain = Resize::Drain(vec![runtime.0], ScriptMode::Push);
                 match leaving.begin(cluster, &drain) {
@@ -196,6 +214,9 @@ impl Scaler {
             // `Leaving` ends it, as it does one that an operator drains.
             Action::Remove { .. } => return,
         };
+        if done.is_err() {
+            self.scaling.refused(&decision.action);
+        }
         self.note(done);
     }
 

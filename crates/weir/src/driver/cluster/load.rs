@@ -11,7 +11,7 @@ use super::member::{Member, State};
 
 impl Cluster {
     /// Looks whether ports have to wait now. Where they do, the time since the last look counts
-    /// against the runtime that most packets wait for. Of `moves`, by source and target, are units
+    /// against the runtimes that most packets wait for. Of `moves`, by source and target, are units
     /// that may be under way: packets that wait at a target for their state wait for its source.
     pub(crate) fn look_at_load(&mut self, since: Duration, moves: &[(RuntimeId, RuntimeId)]) {
         if self.room() > 0 {
@@ -21,17 +21,27 @@ impl Cluster {
         let (Some(most), true) = (waiting.iter().max(), waiting.len() == self.members.len()) else {
             return;
         };
-        // Frames may be short for another reason: a death that nobody has noticed yet, say.
-        let mut place = waiting.iter().position(|of| of == most && *of > 0);
+        // Several may have too much: those that half as many wait for count, too.
+        let least = (most / 2).max(1);
+        let mut blamed: Vec<usize> = (0..waiting.len())
+            .filter(|place| waiting.get(*place).is_some_and(|of| *of >= least))
+            .collect();
         if self.moves_under_way() > 0 {
             let places = self.members.len();
-            let mut moves = moves.iter();
-            let into = moves.find(|(_, to)| Some(place_of(*to, places)) == place);
-            place = into.map_or(place, |(from, _)| Some(place_of(*from, places)));
+            for place in &mut blamed {
+                let mut moves = moves.iter();
+                if let Some((from, _)) = moves.find(|(_, to)| place_of(*to, places) == *place) {
+                    *place = place_of(*from, places);
+                }
+            }
+            blamed.sort_unstable();
+            blamed.dedup();
         }
-        if let Some(member) = place.and_then(|place| self.members.get_mut(place)) {
-            let since = u64::try_from(since.as_nanos()).unwrap_or(u64::MAX);
-            member.held_back = member.held_back.saturating_add(since);
+        let since = u64::try_from(since.as_nanos()).unwrap_or(u64::MAX);
+        for place in blamed {
+            if let Some(member) = self.members.get_mut(place) {
+                member.held_back = member.held_back.saturating_add(since);
+            }
         }
     }
 

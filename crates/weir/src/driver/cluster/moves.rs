@@ -71,13 +71,17 @@ impl Cluster {
         count: u32,
         mode: MoveMode,
     ) -> Result<u32, MoveError> {
+        let owns = |chain: &Chain| chain.switch.share(between.0).owns;
+        let all: u64 = self.chains.iter().map(owns).sum();
         let mut moved = Err(MoveError::Nothing);
         for chain in 0..self.chains.len() {
-            let left = count - moved.unwrap_or(0);
-            if left == 0 {
-                break;
+            // As many of each chain as it has of all.
+            let its = self.chains.get(chain).map_or(0, owns);
+            let share = (u64::from(count) * its).div_ceil(all.max(1));
+            let what = Selection::Number(u32::try_from(share).unwrap_or(count).min(count));
+            if share == 0 {
+                continue;
             }
-            let what = Selection::Number(left);
             moved = match (moved, self.move_units(Some(chain), between, &what, mode)) {
                 (Ok(before), Ok(more)) => Ok(before + more),
                 (Ok(before), Err(_)) => Ok(before),
@@ -202,6 +206,13 @@ impl Cluster {
     /// Runtimes that may be started now.
     pub(crate) fn free_places(&self) -> usize {
         self.free().len()
+    }
+
+    /// The same without those at these places.
+    pub(crate) fn free_places_but(&self, not: &BTreeSet<usize>) -> usize {
+        let free = self.free();
+        let free = free.iter().filter(|id| !not.contains(&self.place_of(**id)));
+        free.count()
     }
 
     /// True where the thread of a place has a runtime of another one, too.
