@@ -4,8 +4,9 @@
 
 use weir_packet::checksum::{Verdict, check_ipv4, check_transport, fill};
 use weir_packet::{
-    Depth, FragmentKey, HeaderFlags, Headers, IcmpKey, KeyOptions, KeyOutcome, LinkType, Malformed,
-    ParseOptions, Quoted, classify, flow_key, key_of_plainest, parse, parse_into, parse_plainest,
+    Depth, FragmentKey, HeaderFlags, Headers, IcmpKey, KeyOptions, KeyOutcome, LinkType,
+    ParseOptions, Quoted, classify, flow_key, key_of_plainest, parse, parse_generally, parse_into,
+    parse_plainest,
 };
 
 use crate::input::Input;
@@ -77,27 +78,13 @@ fn check_straight_way(frame: &[u8], link: LinkType, options: &ParseOptions, key:
     let Some(head) = parse_plainest(frame, link, options, &mut straight) else {
         return;
     };
-    assert_eq!(by_the_general_way(frame, options), Ok(straight));
+    assert_eq!(
+        parse_generally(frame, LinkType::Ethernet, options),
+        Ok(straight)
+    );
     let (found, direction) = key_of_plainest(head, key);
     let general = flow_key(frame, &straight, key);
     assert_eq!(general, KeyOutcome::Flow(found, direction));
-}
-
-/// What the general parser finds in an Ethernet frame with IPv4: it reads the packet in it, since frames
-/// that begin with IP have no straight way.
-fn by_the_general_way(frame: &[u8], options: &ParseOptions) -> Result<Headers, Malformed> {
-    let mut headers = parse(frame.get(14..).unwrap_or(&[]), LinkType::RawIp, options)?;
-    for offset in [
-        &mut headers.l3,
-        &mut headers.l4,
-        &mut headers.payload,
-        &mut headers.outer_l3,
-    ] {
-        *offset += 14;
-    }
-    headers.end += 14;
-    headers.link = LinkType::Ethernet;
-    Ok(headers)
 }
 
 fn check(frame: &[u8], headers: &Headers, options: &KeyOptions) {

@@ -623,7 +623,7 @@ pub struct ScalingDecision {
     /// Nanoseconds since the Unix epoch.
     #[prost(uint64, tag = "1")]
     pub unix_ns: u64,
-    /// What was done, or could not be, and why; for people.
+    /// The action and its reason, or why it was refused; for people.
     #[prost(string, tag = "2")]
     pub message: ::prost::alloc::string::String,
 }

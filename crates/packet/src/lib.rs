@@ -107,8 +107,8 @@ pub use memory::{FramePool, NoFrame, PacketMemory};
 pub use packet::Packet;
 pub use packet_key::{KeyOutcome, flow_key};
 pub use parse::{
-    Depth, PLAINEST, PLAINEST_L4, ParseOptions, classify, key_of_plainest, parse, parse_into,
-    parse_plainest,
+    Depth, PLAINEST, PLAINEST_L4, ParseOptions, classify, key_of_plainest, parse, parse_generally,
+    parse_into, parse_plainest,
 };
 pub use prefix::{Prefix, PrefixError, Prefixes};
 pub use quoted::Quoted;

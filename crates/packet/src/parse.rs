@@ -117,6 +117,20 @@ fn plainest(bytes: &[u8], link: LinkType, inner: bool) -> Option<(Plain, &[u8; P
     Some((found, head))
 }
 
+/// [`parse`] without the ways for plain packets, which tests hold against it.
+///
+/// # Errors
+///
+/// As [`parse`].
+#[doc(hidden)]
+pub fn parse_generally(
+    bytes: &[u8],
+    link: LinkType,
+    options: &ParseOptions,
+) -> Result<Headers, Malformed> {
+    Walk::new(bytes, link, options).run()
+}
+
 #[inline(never)]
 fn parse_other(bytes: &[u8], link: LinkType, options: &ParseOptions) -> Result<Headers, Malformed> {
     if link == LinkType::Ethernet

@@ -8,7 +8,7 @@ use proptest::prelude::*;
 use weir_packet::checksum::{Verdict, check_ipv4, check_transport};
 use weir_packet::{
     Headers, KeyOptions, KeyOutcome, LinkType, Malformed, ParseOptions, classify, flow_key,
-    key_of_plainest, parse, parse_plainest,
+    key_of_plainest, parse, parse_generally, parse_plainest,
 };
 
 /// Whether both found the same: offsets, ports, payload. `None` where the other one stopped
@@ -72,23 +72,6 @@ proptest! {
     }
 }
 
-/// What the general parser finds in an Ethernet frame with IPv4: it reads the packet in it, since frames
-/// that begin with IP have no straight way.
-fn by_the_general_way(frame: &[u8], options: &ParseOptions) -> Result<Headers, Malformed> {
-    let mut headers = parse(frame.get(14..).unwrap_or(&[]), LinkType::RawIp, options)?;
-    for offset in [
-        &mut headers.l3,
-        &mut headers.l4,
-        &mut headers.payload,
-        &mut headers.outer_l3,
-    ] {
-        *offset += 14;
-    }
-    headers.end += 14;
-    headers.link = LinkType::Ethernet;
-    Ok(headers)
-}
-
 #[test]
 fn captures_are_read_as_etherparse_reads_them() {
     let Some(folder) = capture::traces() else {
@@ -125,7 +108,7 @@ fn captures_are_read_as_etherparse_reads_them() {
             let mut straight = Headers::default();
             if let Some(head) = parse_plainest(bytes, packet.link, &options, &mut straight) {
                 plain += 1;
-                let general = by_the_general_way(bytes, &options);
+                let general = parse_generally(bytes, LinkType::Ethernet, &options);
                 assert_eq!(general, Ok(straight), "{trace}");
                 let (key, direction) = key_of_plainest(head, &keys);
                 let general = flow_key(bytes, &straight, &keys);

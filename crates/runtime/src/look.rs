@@ -65,7 +65,7 @@ pub(crate) fn look_for_keys<const ACKS: bool>(
         options,
         keys,
     };
-    // What is rare is noted, so that the others cost nothing.
+    // Only packets without a key set a bit: they are rare.
     let mut keyless = 0;
     for i in 0..n {
         if let Some(next) = frames.get(i + AHEAD) {

@@ -34,7 +34,7 @@ pub(crate) struct Lookup {
     pub(crate) segment: Segment,
 }
 
-/// What a key leads to.
+/// A key's hash, and the flow that the index has for it.
 #[derive(Clone, Copy)]
 pub(crate) struct Lead {
     pub(crate) hash: u64,

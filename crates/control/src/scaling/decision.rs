@@ -43,9 +43,9 @@ pub enum Action {
 /// An action, and why it is to be done.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Decision {
-    /// What to do.
+    /// The action.
     pub action: Action,
-    /// Why.
+    /// Its reason.
     pub why: Why,
 }
 

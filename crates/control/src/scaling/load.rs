@@ -1,4 +1,4 @@
-//! What a runtime reports of its load.
+//! Load reports of runtimes, and the rates between two of them.
 
 use weir_protocol::message::Workload;
 
@@ -12,8 +12,8 @@ pub struct Load {
     pub packets: u64,
     /// Packets lost at its input.
     pub drops: u64,
-    /// Time, in ns, in which ports were not read because so many packets waited for it: the same
-    /// sign where nothing is lost at an input.
+    /// Time, in ns, in which ports were not read because so many packets waited for it. Where ports wait,
+    /// it shows an overload as drops do elsewhere.
     pub held_back: u64,
     /// Units owned now.
     pub units: u32,

@@ -1,4 +1,4 @@
-//! Overloads at which ports wait, and what stands in the way of relief.
+//! Overloads at which ports wait, and cases in which no runtime can be added.
 
 use super::tests::{FREE, SECOND};
 use super::*;
@@ -195,7 +195,7 @@ fn flows_move_where_no_runtime_can_be_added() {
     }
 }
 
-/// What could not be done does not stand in the way of what is to be done next.
+/// A refused decision does not block the next one.
 #[test]
 fn a_refused_decision_is_taken_back() {
     let settings = ScalingSettings {

@@ -1,4 +1,4 @@
-//! How the number of runtimes follows their load (`weir run --scaling`), for who asks.
+//! The state of scaling (`weir run --scaling`), as `weir get scaling` shows it.
 
 use std::time::{Duration, SystemTime};
 
@@ -46,6 +46,6 @@ pub struct RuntimeLoad {
 pub struct Decided {
     /// When.
     pub at: SystemTime,
-    /// What was done, or could not be, and why.
+    /// The action and its reason, or why it was refused.
     pub what: String,
 }

@@ -29,17 +29,18 @@ impl ComposedScaling {
     /// The runtimes of the start are within the bounds, and there are places for the most.
     pub(super) fn fits(&self, at: Span, (all, most): (u32, Option<u32>), report: &mut Report<'_>) {
         let (minimum, maximum) = (self.minimum, self.maximum);
+        // One is missing, or no number of runtimes: that is told already.
         if minimum == 0 || maximum == 0 {
-            // One is missing or no number of runtimes: that is told already.
-        } else if minimum > maximum {
+            return;
+        }
+        if minimum > maximum {
             let message = format!("`minimum` {minimum} is above `maximum` {maximum}");
             report.error_help(at, message, "no number of runtimes fits: swap them");
         } else if !(minimum..=maximum).contains(&all) {
-            report.error_help(
-            at,
-            format!("the hosts have {all} runtimes at the start, and `scaling` is {minimum} to {maximum}"),
-            "let the numbers of the hosts be within that",
-        );
+            let message = format!(
+                "the hosts have {all} runtimes at the start, and `scaling` is {minimum} to {maximum}"
+            );
+            report.error_help(at, message, "let the numbers of the hosts be within that");
         }
         if let Some(most) = most.filter(|most| *most < maximum) {
             report.error_help(

@@ -1,6 +1,6 @@
 //! The reader of both formats: finds out which one it has, then hands out packets.
 
-use std::io::{self, Read};
+use std::io::Read;
 
 use super::CaptureError;
 use super::format::{Interface, Stop};
@@ -93,14 +93,11 @@ impl<R: Read> CaptureReader<R> {
                 self.ended = true;
                 return Ok(None);
             }
-            // The next call goes on where this one was.
-            Err(Stop::Read(source)) if source.kind() == io::ErrorKind::WouldBlock => {
-                let at = self.input.bytes_read();
-                return Err(CaptureError::Read { at, source });
-            }
             Err(stop) => {
-                self.ended = true;
-                return Err(stopped(stop, &self.input, self.packets));
+                let error = stopped(stop, &self.input, self.packets);
+                // Behind one that tells to wait the next call goes on where this one was.
+                self.ended = !error.is_wait();
+                return Err(error);
             }
         };
         self.packets += 1;

@@ -1,5 +1,5 @@
-//! Reads from where nothing may be for a while: a pipe, say. A run that waited in a read would neither
-//! let out what comes back from other threads nor answer commands.
+//! Pipes as sources of captures. A read of an empty pipe returns at once: a thread that waited in it would
+//! neither let out what comes back from other threads nor answer commands.
 
 use std::fs::File;
 use std::io::{self, Read, Stdin};

@@ -349,7 +349,7 @@ impl Executor for Played {
         }
         let begun = self.leaving.begin(&mut self.cluster, wanted);
         if begun.is_ok() {
-            self.leaving.note(&self.cluster, wanted);
+            self.leaving.note_request(&self.cluster, wanted);
         }
         Some(begun)
     }

@@ -69,8 +69,8 @@ impl Leaving {
         }
     }
 
-    /// Notes what an operator has had begun: what they drain stays empty until they scale.
-    pub(super) fn note(&mut self, cluster: &Cluster, wanted: &Resize) {
+    /// Notes an operator's request: the places of drained runtimes stay empty until `weir scale`.
+    pub(super) fn note_request(&mut self, cluster: &Cluster, wanted: &Resize) {
         match wanted {
             Resize::Drain(ids, _) => {
                 let places = ids.iter().map(|id| cluster.place_of(RuntimeId(*id)));
@@ -81,13 +81,13 @@ impl Leaving {
         }
     }
 
-    /// True where others than `own` are to leave, or to be renewed.
-    pub(super) fn is_asked(&self, own: Option<RuntimeId>) -> bool {
+    /// True while a runtime other than `own` leaves, or one is to be renewed.
+    pub(super) fn has_others_than(&self, own: Option<RuntimeId>) -> bool {
         let others = |leaver: &Leaver| Some(leaver.id) != own;
         !self.renewed.is_empty() || self.leavers.iter().any(others)
     }
 
-    /// Places at which scaling is to start nothing.
+    /// Places that an operator has emptied.
     pub(super) fn emptied(&self) -> &BTreeSet<usize> {
         &self.emptied
     }

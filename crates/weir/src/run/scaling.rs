@@ -1,5 +1,4 @@
-//! Has the number of runtimes follow their load (`--scaling`): what [`weir_control::Scaling`] decides
-//! is carried out on a cluster that runs.
+//! `--scaling`: carries out on a running cluster what [`weir_control::Scaling`] decides.
 
 use std::collections::{BTreeSet, VecDeque};
 use std::time::{Duration, Instant, SystemTime};
@@ -22,7 +21,7 @@ const LOOKS: u32 = 20;
 const PATIENCE: Duration = Duration::from_secs(30);
 /// Shortest time between two looks: each counts the packets that are on their way.
 const SHORTEST_LOOK: Duration = Duration::from_millis(5);
-/// Decisions that are shown to who asks.
+/// Newest decisions that `weir get scaling` shows.
 const SHOWN: usize = 20;
 
 /// See the module.
@@ -37,8 +36,8 @@ pub(super) struct Scaler {
     moves: Vec<(RuntimeId, RuntimeId)>,
     /// The place of a runtime that was started and has not come, and since when.
     awaited: Option<(usize, Instant)>,
-    /// Places at which none came.
-    barren: BTreeSet<usize>,
+    /// Places at which a runtime was started and did not come.
+    failed_places: BTreeSet<usize>,
     started: u64,
     drained: u64,
     moved: u64,
@@ -64,7 +63,7 @@ impl Scaler {
             loads: Vec::new(),
             moves: Vec::new(),
             awaited: None,
-            barren: BTreeSet::new(),
+            failed_places: BTreeSet::new(),
             started: 0,
             drained: 0,
             moved: 0,
@@ -92,17 +91,17 @@ impl Scaler {
         self.moves.clear();
         self.await_started(cluster);
         self.loads = cluster.loads();
-        // One that others drain is none of the cluster any more.
+        // A runtime that an operator drains no longer counts.
         let emptied = self.scaling.leaving();
         self.loads
             .retain(|(id, _)| !cluster.drains(*id) || emptied == Some(*id));
-        // Who drains runtimes, or renews them, is not to be met by others that come and go.
-        if leaving.is_asked(emptied) {
+        // A drain by an operator and an upgrade wait for places and flows: scaling changes neither meanwhile.
+        if leaving.has_others_than(emptied) {
             return;
         }
         let places = Places {
             coming: cluster.to_come().len(),
-            free: cluster.free_places_but(&self.not(leaving)),
+            free: cluster.free_places_but(&self.closed_places(leaving)),
         };
         let runtimes: Vec<RuntimeId> = self.loads.iter().map(|(id, _)| *id).collect();
         let at = u64::try_from((now - self.begun).as_nanos()).unwrap_or(u64::MAX);
@@ -111,11 +110,11 @@ impl Scaler {
         }
     }
 
-    /// Whether an operator may have so many runtimes run.
+    /// Checks a number of runtimes that an operator asks for.
     ///
     /// # Errors
     ///
-    /// They are not within the bounds: for people.
+    /// It is not within the bounds; for people.
     pub(super) fn allows(&self, runtimes: u32) -> Result<(), String> {
         let settings = self.scaling.settings();
         let (minimum, maximum) = (settings.minimum, settings.maximum);
@@ -139,8 +138,10 @@ impl Scaler {
                 cluster.give_up(id);
                 self.awaited = None;
                 // All others are tried before it is its turn again.
-                if !self.barren.insert(place) || self.barren.len() + 1 >= cluster.most_runtimes() {
-                    self.barren = BTreeSet::from([place]);
+                if !self.failed_places.insert(place)
+                    || self.failed_places.len() + 1 >= cluster.most_runtimes()
+                {
+                    self.failed_places = BTreeSet::from([place]);
                 }
                 self.scaling.refused(&Action::Add);
                 let what = format!(
@@ -152,16 +153,19 @@ impl Scaler {
         }
     }
 
-    /// Places at which none is to be started.
-    fn not(&self, leaving: &Leaving) -> BTreeSet<usize> {
-        leaving.emptied().union(&self.barren).copied().collect()
+    /// Places at which scaling starts no runtime: an operator has emptied them, or none came there.
+    fn closed_places(&self, leaving: &Leaving) -> BTreeSet<usize> {
+        leaving
+            .emptied()
+            .union(&self.failed_places)
+            .copied()
+            .collect()
     }
 
     fn add(&mut self, cluster: &mut Cluster, leaving: &Leaving) -> Result<RuntimeId, String> {
-        let added = cluster.add_but_at(&self.not(leaving));
-        match &added {
-            Ok(id) => self.awaited = Some((cluster.place_of(*id), Instant::now())),
-            Err(_) => self.awaited = None,
+        let added = cluster.add_but_at(&self.closed_places(leaving));
+        if let Ok(id) = added {
+            self.awaited = Some((cluster.place_of(id), Instant::now()));
         }
         added.map_err(|error| error.to_string())
     }
@@ -197,7 +201,7 @@ impl Scaler {
                     from.0, to.0
                 )),
             },
-            // It drains already, and is asked again where its units do not go.
+            // It drains already, and `Leaving` repeats that while its units stay.
             Action::Drain { runtime, .. } if cluster.drains(runtime) => return,
             Action::Drain { runtime, .. } => {
                 let drain = Resize::Drain(vec![runtime.0], ScriptMode::Push);
@@ -220,7 +224,7 @@ impl Scaler {
         self.note(done);
     }
 
-    /// Keeps what was done, or why it was not, for who asks.
+    /// Keeps a decision, or why it was refused, for `weir get scaling`.
     fn note(&mut self, done: Result<String, String>) {
         self.refused += u64::from(done.is_err());
         if self.decisions.len() == SHOWN {
@@ -232,7 +236,7 @@ impl Scaler {
         });
     }
 
-    /// How it stands, for who asks.
+    /// The state that `weir get scaling` and the metrics show.
     pub(super) fn counts(&self) -> ScalingCounts {
         let settings = self.scaling.settings();
         let load = |(id, load): &(RuntimeId, Load)| {
@@ -263,7 +267,7 @@ mod tests {
     use super::*;
     use crate::driver::ClusterBed;
 
-    /// A host that was drained, to be taken down, stays empty.
+    /// A host that an operator drains before it is taken down stays empty.
     #[test]
     fn nothing_starts_at_a_place_that_an_operator_has_emptied() {
         let mut bed = ClusterBed::new(2, Vec::new());
@@ -271,7 +275,7 @@ mod tests {
         let mut leaving = Leaving::default();
         let drain = Resize::Drain(vec![1], ScriptMode::Push);
         leaving.begin(&mut bed.cluster, &drain).unwrap();
-        leaving.note(&bed.cluster, &drain);
+        leaving.note_request(&bed.cluster, &drain);
         bed.until("it is gone", |cluster| {
             leaving.attend(cluster);
             cluster.going() == 0 && cluster.free_at(0).is_some()
@@ -282,8 +286,8 @@ mod tests {
         }
         let refused = scaler.add(&mut bed.cluster, &leaving).unwrap_err();
         assert!(refused.contains("no place is left"), "{refused}");
-        // Who scales may use it again.
-        leaving.note(&bed.cluster, &Resize::Scale(3, ScriptMode::Push));
+        // `weir scale` frees it.
+        leaving.note_request(&bed.cluster, &Resize::Scale(3, ScriptMode::Push));
         let id = scaler.add(&mut bed.cluster, &leaving).unwrap();
         assert_eq!(bed.cluster.place_of(id), 0);
         bed.until("it runs", |cluster| cluster.runs(id));

@@ -201,6 +201,56 @@ fn a_failing_disk_is_reported_after_the_whole_packets() {
     assert_eq!(packets, 3);
 }
 
+/// A source that has one octet at a time, and none in between.
+struct Dripping<'a> {
+    rest: &'a [u8],
+    dry: bool,
+}
+
+impl std::io::Read for Dripping<'_> {
+    fn read(&mut self, buffer: &mut [u8]) -> std::io::Result<usize> {
+        self.dry = !self.dry;
+        if self.dry {
+            return Err(std::io::ErrorKind::WouldBlock.into());
+        }
+        let count = self.rest.len().min(buffer.len()).min(1);
+        let (now, later) = self.rest.split_at(count);
+        buffer[..count].copy_from_slice(now);
+        self.rest = later;
+        Ok(count)
+    }
+}
+
+/// Blocks that readers pass over are whole again, too, when their rest comes.
+#[test]
+fn a_source_may_have_to_wait_behind_each_octet() {
+    let mut other = small_pcapng();
+    // A block of a kind that nobody knows, and a packet behind it.
+    other.extend(super::block(false, 0x0bad_cafe, &[7; 40]));
+    other.extend(super::enhanced(false, 0, 9, 60, &[5; 60]));
+    for file in [small_pcap(), other] {
+        let (whole, none) = super::read_all(&file);
+        assert!(none.is_none() && whole.len() >= 3);
+        // The header is there, as a port waits for it.
+        let header = 300.min(file.len());
+        let (start, rest) = file.split_at(header);
+        let source = std::io::Read::chain(start, Dripping { rest, dry: false });
+        let mut reader = super::CaptureReader::open(source).unwrap();
+        let mut read: Vec<super::OwnedRecord> = Vec::new();
+        let mut waits = 0;
+        loop {
+            match reader.next() {
+                Ok(Some(record)) => read.push(record.into()),
+                Ok(None) => break,
+                Err(error) if error.is_wait() => waits += 1,
+                Err(error) => panic!("{error}"),
+            }
+        }
+        assert_eq!(read, whole);
+        assert!(waits >= rest.len(), "{waits}");
+    }
+}
+
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(512))]
 

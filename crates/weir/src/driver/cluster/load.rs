@@ -1,4 +1,4 @@
-//! How much each runtime has to do, as far as the switch's thread sees it: what scaling decides by.
+//! The load of each runtime as the switch's thread measures it, for scaling.
 
 use std::time::Duration;
 
@@ -18,11 +18,8 @@ impl Cluster {
             return;
         }
         let waiting = self.waiting();
-        let (Some(most), true) = (waiting.iter().max(), waiting.len() == self.members.len()) else {
-            return;
-        };
         // Several may have too much: those that half as many wait for count, too.
-        let least = (most / 2).max(1);
+        let least = (waiting.iter().max().copied().unwrap_or(0) / 2).max(1);
         let mut blamed: Vec<usize> = (0..waiting.len())
             .filter(|place| waiting.get(*place).is_some_and(|of| *of >= least))
             .collect();
@@ -63,7 +60,7 @@ impl Cluster {
         waiting
     }
 
-    /// What each runtime has done and has to do, of those that own units or may get some.
+    /// The loads of the runtimes that run or drain.
     pub(crate) fn loads(&self) -> Vec<(RuntimeId, Load)> {
         let members = self.members.iter();
         let up = members.filter(|member| {

@@ -43,11 +43,7 @@ impl Cluster {
                 continue;
             };
             let asked = at.switch.move_units(now, Some(from), to, what, mode);
-            moved = match (moved, asked) {
-                (Ok(before), Ok(more)) => Ok(before + more),
-                (Ok(before), Err(_)) => Ok(before),
-                (Err(_), asked) => asked,
-            };
+            moved = together(moved, asked);
             self.send(number, now);
         }
         if let Ok(units @ 1..) = moved {
@@ -82,11 +78,8 @@ impl Cluster {
             if share == 0 {
                 continue;
             }
-            moved = match (moved, self.move_units(Some(chain), between, &what, mode)) {
-                (Ok(before), Ok(more)) => Ok(before + more),
-                (Ok(before), Err(_)) => Ok(before),
-                (Err(_), asked) => asked,
-            };
+            let asked = self.move_units(Some(chain), between, &what, mode);
+            moved = together(moved, asked);
         }
         moved
     }
@@ -131,8 +124,7 @@ impl Cluster {
     /// As [`Cluster::add`].
     pub(crate) fn add_but_at(&mut self, not: &BTreeSet<usize>) -> Result<RuntimeId, ExecError> {
         let most = self.members.len();
-        let mut free = self.free().into_iter();
-        let id = free.find(|id| !not.contains(&self.place_of(*id)));
+        let id = self.free_but_at(not).first().copied();
         let id = id.ok_or_else(|| ExecError(format!("no place is left of {most}")))?;
         self.start_free(id)?;
         Ok(id)
@@ -193,9 +185,10 @@ impl Cluster {
         }
     }
 
-    /// Ids of the runtimes that may be started, those of places that had none first.
-    fn free(&self) -> Vec<RuntimeId> {
+    /// Ids of the runtimes that may be started but at these places, those of places that had none first.
+    fn free_but_at(&self, not: &BTreeSet<usize>) -> Vec<RuntimeId> {
         let members = self.members.iter().enumerate();
+        let members = members.filter(|(place, _)| !not.contains(place));
         let mut free: Vec<(bool, RuntimeId)> = members
             .filter_map(|(place, its)| Some((its.state != State::Absent, self.free_at(place)?)))
             .collect();
@@ -203,16 +196,14 @@ impl Cluster {
         free.into_iter().map(|(_, id)| id).collect()
     }
 
-    /// Runtimes that may be started now.
-    pub(crate) fn free_places(&self) -> usize {
-        self.free().len()
+    /// Runtimes that may be started now, at none of these places.
+    pub(crate) fn free_places_but(&self, not: &BTreeSet<usize>) -> usize {
+        self.free_but_at(not).len()
     }
 
-    /// The same without those at these places.
-    pub(crate) fn free_places_but(&self, not: &BTreeSet<usize>) -> usize {
-        let free = self.free();
-        let free = free.iter().filter(|id| !not.contains(&self.place_of(**id)));
-        free.count()
+    /// Runtimes that may be started now.
+    pub(crate) fn free_places(&self) -> usize {
+        self.free_places_but(&BTreeSet::new())
     }
 
     /// True where the thread of a place has a runtime of another one, too.
@@ -356,5 +347,17 @@ impl Cluster {
     pub fn moves_under_way(&self) -> u64 {
         let chains = self.chains.iter();
         chains.map(|chain| chain.switch.moves_under_way()).sum()
+    }
+}
+
+/// The units that two chains' moves are about: an error where neither moves any.
+fn together(
+    before: Result<u32, MoveError>,
+    asked: Result<u32, MoveError>,
+) -> Result<u32, MoveError> {
+    match (before, asked) {
+        (Ok(before), Ok(more)) => Ok(before + more),
+        (Ok(before), Err(_)) => Ok(before),
+        (Err(_), asked) => asked,
     }
 }
