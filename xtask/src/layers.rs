@@ -16,7 +16,7 @@ pub(crate) struct Layer {
 }
 
 /// The layers, lowest first.
-pub(crate) const LAYERS: [Layer; 17] = [
+pub(crate) const LAYERS: [Layer; 18] = [
     // The lowest: tables of counters, which the code that counts declares.
     Layer {
         folder: "telemetry",
@@ -138,6 +138,12 @@ pub(crate) const LAYERS: [Layer; 17] = [
         own: &[],
         others: Some(&["prost", "tonic", "tonic-prost"]),
     },
+    // Certificates and connections: it knows nothing of what is said over them.
+    Layer {
+        folder: "identity",
+        own: &["weir-packet"],
+        others: None,
+    },
     // Commands to threads, traces, taps, the server and the client: no driver, and no
     // function.
     Layer {
@@ -172,6 +178,7 @@ pub(crate) const LAYERS: [Layer; 17] = [
             "weir-exec",
             "weir-router",
             "weir-api",
+            "weir-identity",
             "weir-ctl",
         ],
         others: None,

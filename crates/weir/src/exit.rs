@@ -27,7 +27,7 @@ macro_rules! codes {
         "\
 Exit codes:
   0  done (a truncated capture is processed up to its end, with a warning)
-  1  something outside failed: a file, a disk, a port; `doctor` found a problem
+  1  something outside failed: a file, a disk, a port; `doctor` or `pki show` found a problem
   2  the command line makes no sense
   3  the chain file, something that it names, the script or the composition is wrong;
      `ids check`: a rule does not load
@@ -43,7 +43,7 @@ pub(crate) const HELP: &str = codes!();
 pub(crate) const HELP: &str = concat!(
     codes!(),
     "\n\nBuilt without the feature `control`: no control socket, no metrics; stats, top, flows,\n\
-     drops, get, move, upgrade, reload and list are absent, trace and tap take captures only (--in)."
+     drops, get, move, upgrade, reload, list and pki are absent, trace and tap take captures only (--in)."
 );
 
 impl From<Exit> for std::process::ExitCode {

@@ -43,6 +43,8 @@ mod man;
 mod mark;
 mod nf;
 mod output;
+#[cfg(feature = "control")]
+mod pki;
 mod plan;
 mod program;
 mod run;
@@ -62,7 +64,7 @@ use std::process::ExitCode;
 use clap::Parser;
 use weir_nf::host::Kind;
 
-use args::{Args, Command, NfCommand};
+use args::{Args, Command};
 
 /// The program with the stock functions and `more`. A function of `more` with
 /// a stock function's name takes its place.
@@ -117,12 +119,10 @@ pub fn main_with_args(
         Command::Doctor(args) => doctor::doctor(&args, &kinds),
         Command::Plan(plan) => plan::show(&plan, &kinds),
         Command::Check(check) => check::check(&check, &kinds),
-        Command::Nf(nf) => match nf.command {
-            NfCommand::List(list) => nf::list(&list, &kinds),
-            NfCommand::Show(show) => nf::show(&show, &kinds),
-            NfCommand::New(new) => nf::new(&new),
-        },
+        Command::Nf(args) => nf::nf(&args, &kinds),
         Command::Ids(args) => ids::ids(&args),
+        #[cfg(feature = "control")]
+        Command::Pki(args) => pki::pki(&args),
         Command::Version(args) => version::version(&args, &kinds),
         Command::Schema(schema) => check::schema(&schema, &kinds),
         Command::Gen(spec) => generate::generate(&spec),

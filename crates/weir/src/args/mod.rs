@@ -7,6 +7,8 @@ mod format;
 mod ids;
 mod man;
 mod nf;
+#[cfg(feature = "control")]
+mod pki;
 mod scaling;
 mod seconds;
 #[cfg(feature = "control")]
@@ -38,6 +40,8 @@ pub(crate) use ask::{
     Diff, Drain, Drops, EndFlows, Events, Flows, FlowsCommand, Get, GetWhat, List, Move, MoveBy,
     Reload, Resizing, Scale, ShowFlow, SortFlows, Stats, Upgrade,
 };
+#[cfg(feature = "control")]
+pub(crate) use pki::{Pki, PkiCommand, PkiInit, PkiIssue, PkiShow, days};
 #[cfg(feature = "control")]
 pub(crate) use set::{Entries, ListEntries, Set, SetCommand};
 #[cfg(feature = "simulator")]
@@ -125,6 +129,9 @@ pub(crate) enum Command {
     Nf(Nf),
     /// Rules of the function `ids`: check files
     Ids(Ids),
+    #[cfg(feature = "control")]
+    /// Certificates of a cluster: make its authority, issue, renew and show them
+    Pki(Pki),
     /// Print the JSON Schema of chain files, compositions, scripts or templates
     Schema(Schema),
     /// Write generated traffic to a capture file
@@ -137,7 +144,7 @@ pub(crate) enum Command {
     /// Run the protocol as a cluster under virtual time and check its invariants
     Sim(Sim),
     #[cfg(not(feature = "control"))]
-    #[command(name = "stats", aliases = ["top", "flows", "drops", "list", "get", "events", "move", "drain", "scale", "upgrade", "diff", "reload", "set"], hide = true)]
+    #[command(name = "stats", aliases = ["top", "flows", "drops", "list", "get", "events", "move", "drain", "scale", "upgrade", "diff", "reload", "set", "pki"], hide = true)]
     WithoutControl(Absent),
     #[cfg(not(feature = "simulator"))]
     #[command(name = "sim", hide = true)]

@@ -10,14 +10,23 @@ use weir_nf::Needs;
 use weir_nf::host::Kind;
 use weir_telemetry::{Entry, Unit};
 
-use crate::args::{Format, NfList, NfShow};
+use crate::args::{Format, Nf, NfCommand, NfList, NfShow};
 use crate::exit::{Exit, Failure, Outcome};
 use crate::{chains, output};
 
-pub(crate) use new::new;
+use new::new;
 use wrap::wrapped;
 
-pub(crate) fn list(args: &NfList, kinds: &[Kind]) -> Outcome {
+/// `weir nf` and its commands.
+pub(crate) fn nf(args: &Nf, kinds: &[Kind]) -> Outcome {
+    match &args.command {
+        NfCommand::List(args) => list(args, kinds),
+        NfCommand::Show(args) => show(args, kinds),
+        NfCommand::New(args) => new(args),
+    }
+}
+
+fn list(args: &NfList, kinds: &[Kind]) -> Outcome {
     let templates = chains::describe_templates(&args.templates, kinds)?;
     match args.output {
         Format::Json => {
@@ -45,7 +54,7 @@ pub(crate) fn list(args: &NfList, kinds: &[Kind]) -> Outcome {
     Ok(Exit::Done)
 }
 
-pub(crate) fn show(args: &NfShow, kinds: &[Kind]) -> Outcome {
+fn show(args: &NfShow, kinds: &[Kind]) -> Outcome {
     let Some(kind) = kinds.iter().find(|kind| kind.descriptor.name == args.name) else {
         let templates = chains::describe_templates(&args.templates, kinds)?;
         let Some(found) = templates.iter().find(|t| t.name == args.name) else {
