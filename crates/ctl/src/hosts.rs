@@ -14,14 +14,36 @@ pub struct HostState {
     pub agent: Option<SocketAddr>,
     /// Number of its agent's process, or of the switch's; 0 where there is none now.
     pub process: u32,
-    /// [`HostState::READY`] or [`HostState::STARTING`].
-    pub state: &'static str,
+    /// How its process stands.
+    pub state: HostPhase,
     /// Times that its agent died.
     pub deaths: u64,
     /// Start of the state.
     pub since: Instant,
     /// The switch on it, where several hosts have one.
     pub switch: Option<SwitchState>,
+}
+
+/// How a host's process stands.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum HostPhase {
+    /// It runs.
+    Ready,
+    /// It is being started, also after a death.
+    Starting,
+    /// Another machine looks after it.
+    NotWatched,
+}
+
+impl HostPhase {
+    /// The state, for people.
+    pub fn word(self) -> &'static str {
+        match self {
+            HostPhase::Ready => "ready",
+            HostPhase::Starting => "starting",
+            HostPhase::NotWatched => "not watched",
+        }
+    }
 }
 
 /// A switch of several.
@@ -41,13 +63,6 @@ impl SwitchState {
             false => "stands by",
         }
     }
-}
-
-impl HostState {
-    /// Its process runs.
-    pub const READY: &'static str = "ready";
-    /// Its process is being started.
-    pub const STARTING: &'static str = "starting";
 }
 
 /// The hosts of a run, shared. By default there are none.

@@ -16,7 +16,7 @@ use crate::command::{
 use crate::counters::Carries as _;
 use crate::drops::DriverDrop;
 use crate::events::{About, Event};
-use crate::hosts::{HostState, SwitchState};
+use crate::hosts::{HostPhase, HostState, SwitchState};
 
 use super::asked::{Asked, Counts};
 use super::reasons;
@@ -185,7 +185,7 @@ pub(super) fn hosts(asked: &Asked, counts: &Counts) -> Vec<v1::Host> {
         names.dedup();
         let unwatched = |name| v1::Host {
             name,
-            state: "not watched".to_owned(),
+            state: HostPhase::NotWatched.word().to_owned(),
             ..v1::Host::default()
         };
         return names.into_iter().map(unwatched).collect();
@@ -193,7 +193,7 @@ pub(super) fn hosts(asked: &Asked, counts: &Counts) -> Vec<v1::Host> {
     let host = |host: HostState| v1::Host {
         agent: host.agent.map_or_else(String::new, |at| at.to_string()),
         process: host.process,
-        state: host.state.to_owned(),
+        state: host.state.word().to_owned(),
         deaths: host.deaths,
         since_ns: host.since.elapsed().as_nanos() as u64,
         switch: host.switch.map_or("", SwitchState::word).to_owned(),

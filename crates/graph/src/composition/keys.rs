@@ -1,5 +1,7 @@
 //! The keys of compositions: their readers and their JSON Schema.
 
+use std::net::SocketAddr;
+
 use serde_json::{Value as Json, json};
 
 use crate::diagnostic::{Report, Span};
@@ -53,6 +55,7 @@ pub(crate) struct DraftHost {
     pub(super) name: Option<(String, Span)>,
     pub(super) runtimes: u32,
     pub(super) most_runtimes: Option<(u32, Span)>,
+    pub(super) address: Option<(SocketAddr, Span)>,
 }
 
 /// The ports.
@@ -179,6 +182,12 @@ pub(crate) fn host_keys() -> Keys<DraftHost> {
             |host, n| host.runtimes = n as u32,
         )
         .key(
+            "address",
+            "Address and UDP port of its agent, which the other hosts reach it at: `weir up --host` needs it.",
+            Placed(Own(address, address_schema)),
+            |host, at| host.address = Some(at),
+        )
+        .key(
             "most_runtimes",
             "Runtimes that `weir scale` and `scaling` may have on it; as many as at the start without it.",
             Placed(Integer(0..=u64::from(MOST_RUNTIMES))),
@@ -291,6 +300,32 @@ fn port() -> Placed<Own<String>> {
     }
     let schema = || json!({"anyOf": [{"type": "string", "minLength": 1}, {"type": "null"}]});
     Placed(Own(read, schema))
+}
+
+/// An agent's address: that of a host, which others can name.
+fn address(node: &Node, report: &mut Report<'_>) -> Option<SocketAddr> {
+    const EXPECTED: &str = "an address and a UDP port like `10.0.9.1:4790` or `[2001:db8::1]:4790`";
+    let text = read::word(node, EXPECTED, report)?;
+    match text.parse::<SocketAddr>() {
+        Ok(at) if at.port() == 0 => {
+            report.error(node.span, "other hosts need its port: 0 is none");
+            None
+        }
+        Ok(at) if at.ip().is_unspecified() || at.ip().is_multicast() => {
+            let message = format!("{} is no address of a host", at.ip());
+            report.error(node.span, message);
+            None
+        }
+        Ok(at) => Some(at),
+        Err(_) => {
+            report.error(node.span, format!("expected {EXPECTED}, found `{text}`"));
+            None
+        }
+    }
+}
+
+fn address_schema() -> Json {
+    json!({"type": "string", "pattern": "^([0-9.]+|\\[[0-9A-Fa-f:.]+\\]):[0-9]+$"})
 }
 
 /// The protocol reads it.

@@ -19,6 +19,7 @@ mod keys;
 mod scaling;
 
 use core::fmt;
+use std::net::SocketAddr;
 
 use serde::Serialize;
 
@@ -30,7 +31,7 @@ use crate::script_keys::MOST_RUNTIMES;
 use crate::tree::{self, Node};
 
 pub(crate) use keys::composition_keys;
-use keys::{Draft, MOST_HOSTS};
+use keys::{Draft, DraftHost, MOST_HOSTS};
 pub use keys::{INTERVALS as SCALING_INTERVALS, composition_schema};
 #[cfg(test)]
 pub(crate) use keys::{host_keys, port_keys, scaling_keys};
@@ -56,6 +57,9 @@ pub struct ComposedHost {
     pub runtimes: u32,
     /// Runtimes that there may be on it at a time.
     pub most_runtimes: u32,
+    /// Address at which the others reach its agent, where all hosts have one.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub address: Option<SocketAddr>,
 }
 
 /// A composition that was read. The values that drivers read are text.
@@ -127,6 +131,11 @@ impl Composition {
         at_start.chain(later).collect()
     }
 
+    /// True where the hosts have addresses, so that each is a machine of its own.
+    pub fn has_addresses(&self) -> bool {
+        self.hosts.iter().all(|host| host.address.is_some())
+    }
+
     /// True of a host with a switch that stands by.
     pub fn stands_by(&self, host: &str) -> bool {
         self.standby.iter().any(|name| name.value == host)
@@ -170,6 +179,9 @@ impl fmt::Display for Composition {
             write!(f, "\n  host {name}: {runtimes} runtimes")?;
             if host.most_runtimes > runtimes {
                 write!(f, ", {} at most", host.most_runtimes)?;
+            }
+            if let Some(address) = host.address {
+                write!(f, ", at {address}")?;
             }
             if *name == self.switch {
                 write!(f, ", the switch and the ports")?;
@@ -245,6 +257,7 @@ fn composition(root: &Node, report: &mut Report<'_>) -> Option<Composition> {
         .as_ref()
         .and_then(|node| host_of(node, &hosts, report));
     runtimes(&draft, &hosts, report);
+    addresses(&draft, report);
     standby(&draft, &hosts, switch.as_deref(), report);
     let set = draft.set.iter().filter_map(|(text, span)| {
         let read = text.parse::<Override>();
@@ -340,9 +353,42 @@ fn hosts(draft: &Draft, report: &mut Report<'_>) -> Vec<ComposedHost> {
             name: name.clone(),
             runtimes,
             most_runtimes: host.most_runtimes.map_or(runtimes, |(most, _)| most),
+            address: host.address.map(|(at, _)| at),
         });
     }
     hosts
+}
+
+/// All hosts have addresses, or none has; each host another one.
+fn addresses(draft: &Draft, report: &mut Report<'_>) {
+    let with = |(host, at): &(DraftHost, Span)| host.address.map_or(Err(*at), Ok);
+    let read: Vec<_> = draft.hosts.iter().map(with).collect();
+    let Some(first) = read.iter().position(Result::is_ok) else {
+        return;
+    };
+    for (at, host) in read.iter().enumerate() {
+        let (address, span) = match host {
+            Ok(with) => with,
+            Err(span) => {
+                let message = "the other hosts have no address of this one to reach it at";
+                report.error_help(
+                    *span,
+                    message,
+                    "say `address: 10.0.9.1:4790`, say, of all hosts, or of none",
+                );
+                continue;
+            }
+        };
+        let before = read.get(first..at).unwrap_or_default();
+        let mut before = before.iter().flatten();
+        if before.any(|(other, _)| other.ip() == address.ip()) {
+            let message = format!(
+                "a host above has the address {}: hosts are told apart by it",
+                address.ip()
+            );
+            report.error_help(*span, message, "give each host an address of its own");
+        }
+    }
 }
 
 /// The name of a host, which must be one of these.

@@ -15,13 +15,23 @@ up for each run. An agent, a runtime or a switch that dies gets a successor; all
 this one.
 It takes no privileges, but for ports that are interfaces.
 
+With `--host` each machine is a host, and starts its share.
+
 Examples:
   weir check examples/cluster.yaml
   weir up examples/cluster.yaml
-  weir get runtimes")]
+  weir get runtimes
+  weir up edge.yaml --host alpha --key cluster.key")]
 pub(crate) struct Up {
     /// Composition: a cluster in a file (docs/hosts.md)
     pub(crate) composition: PathBuf,
+    /// This machine is one host of several: only what the composition has on it is started here. The
+    /// hosts need addresses (`address:`)
+    #[arg(long, value_name = "NAME", requires = "key")]
+    pub(crate) host: Option<String>,
+    /// File with the key that the hosts share: 32 hexadecimal digits
+    #[arg(long, value_name = "FILE", requires = "host")]
+    pub(crate) key: Option<PathBuf>,
     /// Append events as JSON lines to a file, as `weir run` does
     #[arg(long, value_name = "TARGET")]
     pub(crate) events: Option<PathBuf>,

@@ -14,7 +14,7 @@ use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use weir_ctl::events::{About, Events, What};
-use weir_ctl::hosts::{HostState, Hosts};
+use weir_ctl::hosts::{HostPhase, Hosts};
 use weir_exec::{Forget, RestartPolicy, Restarts, started_aside};
 use weir_graph::{MOST_RUNTIMES, Override};
 use weir_io::live::{EndSignals, Hangups};
@@ -56,6 +56,9 @@ pub(super) struct Plan {
     pub(super) quiet: bool,
     /// What agents run.
     pub(super) programs: ProgramsOfRun,
+    /// Agents have the texts that this process keeps. Where other machines have agents, too, all read
+    /// their files: what one has is what `weir reload` finds on each.
+    pub(super) passes_texts_on: bool,
 }
 
 /// Agents that run. Dropped, they end, and with them all that they started.
@@ -66,18 +69,23 @@ pub(super) struct Agents {
 }
 
 impl Agents {
-    /// Starts an agent for each host that has no process yet, and waits until all are ready; from
+    /// Starts an agent for each of these hosts, by its place, and waits until all are ready; from
     /// then on `hosts` has their addresses.
     ///
     /// # Errors
     ///
     /// One can't be started, or ends: why.
-    pub(super) fn start(plan: Plan, hosts: Hosts, happened: Events) -> Result<Agents, Failure> {
+    pub(super) fn start(
+        plan: Plan,
+        at: Vec<(usize, SocketAddr)>,
+        hosts: Hosts,
+        happened: Events,
+    ) -> Result<Agents, Failure> {
         let (stop, stopped) = channel();
         let (ready, all_ready) = channel();
         let thread = std::thread::Builder::new()
             .name("agents".to_owned())
-            .spawn(move || Watch::new(plan, hosts, happened).run(&ready, &stopped))
+            .spawn(move || Watch::new(plan, at, hosts, happened).run(&ready, &stopped))
             .map_err(|error| Failure::outside(format!("can't start a thread: {error}")))?;
         let agents = Agents {
             stop: Some(stop),
@@ -114,7 +122,7 @@ struct Agent {
     /// Place of the host in the list.
     place: usize,
     name: String,
-    /// Address on which a successor listens, too. Each host has another address of the loopback.
+    /// Address on which a successor listens, too.
     at: SocketAddr,
     child: Option<Child>,
     said: Option<Receiver<Said>>,
@@ -133,14 +141,16 @@ struct Watch {
 }
 
 impl Watch {
-    fn new(plan: Plan, hosts: Hosts, happened: Events) -> Watch {
-        let list = hosts.list().into_iter().enumerate();
-        let agents = list.filter(|(_, host)| host.process == 0);
-        let agents = agents.map(|(place, host)| Agent {
+    fn new(plan: Plan, at: Vec<(usize, SocketAddr)>, hosts: Hosts, happened: Events) -> Watch {
+        let list = hosts.list();
+        let name = |place: usize| {
+            list.get(place)
+                .map_or_else(String::new, |host| host.name.clone())
+        };
+        let agents = at.into_iter().map(|(place, at)| Agent {
             place,
-            name: host.name,
-            // A composition has at most 64 hosts.
-            at: SocketAddr::from(([127, 0, 0, place as u8 + 2], 0)),
+            name: name(place),
+            at,
             child: None,
             said: None,
             since: None,
@@ -210,7 +220,7 @@ impl Watch {
             Some(Said::Ready(at)) => {
                 (agent.at, agent.since, agent.late_at) = (at, Some(now), None);
                 hosts.change(agent.place, |host| {
-                    (host.agent, host.state) = (Some(at), HostState::READY);
+                    (host.agent, host.state) = (Some(at), HostPhase::Ready);
                 });
                 let about = About::Host(name.clone());
                 self.happened.note(about, What::HostReady);
@@ -249,7 +259,7 @@ impl Watch {
         let pause = agent.restarts.failed(now, up).unwrap_or(SUCCESSOR.longest);
         agent.start_at = Some(now + pause);
         self.hosts.change(agent.place, |host| {
-            (host.process, host.state) = (0, HostState::STARTING);
+            (host.process, host.state) = (0, HostPhase::Starting);
             host.deaths += 1;
         });
         let about = About::Host(agent.name.clone());
@@ -289,7 +299,9 @@ impl Plan {
         for set in &self.set {
             command.arg(format!("--set={}={}", set.path, set.value));
         }
-        crate::kept::pass_on(&mut command);
+        if self.passes_texts_on {
+            crate::kept::pass_on(&mut command);
+        }
         command.stdin(Stdio::piped()).stderr(Stdio::piped());
         // Signals of the terminal are for this process, which ends the agents.
         command.process_group(0);

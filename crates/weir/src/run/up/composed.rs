@@ -22,6 +22,8 @@ use super::super::texts;
 /// Interval of heartbeats where the composition says nothing: hosts that share a machine wait for its
 /// processors, too, and silence of a busy one is no death.
 const HEARTBEAT_MS: u32 = 250;
+/// The same where each host is a machine of its own.
+const HEARTBEAT_OF_MACHINES_MS: u32 = 20;
 
 /// A composition, its chains, and the run that it is.
 pub(crate) struct Composed {
@@ -173,6 +175,10 @@ fn words(composition: &Composition, folder: &Path, chain: &Path) -> Result<Run, 
     };
     let replication = composition.replication.as_ref();
     let dispatch = composition.dispatch;
+    let heartbeat = match composition.has_addresses() {
+        true => HEARTBEAT_OF_MACHINES_MS,
+        false => HEARTBEAT_MS,
+    };
     let scaling = composition.scaling.as_ref();
     let scaling = scaling.map(|by| ScalingBy::try_from(&by.value));
     Ok(Run {
@@ -186,7 +192,7 @@ fn words(composition: &Composition, folder: &Path, chain: &Path) -> Result<Run, 
             .unwrap_or(run.dispatch),
         most_runtimes: composition.most_runtimes(),
         scaling: scaling.transpose()?,
-        heartbeat: u64::from(composition.heartbeat_ms.unwrap_or(HEARTBEAT_MS)),
+        heartbeat: u64::from(composition.heartbeat_ms.unwrap_or(heartbeat)),
         ..*run
     })
 }

@@ -40,8 +40,10 @@ pub(super) struct Plan {
     pub(super) seed: u64,
     pub(super) hosts: Hosts,
     pub(super) happened: Events,
-    /// Names of the hosts that have a switch: the first is to run, the others stand by.
+    /// Names of the hosts whose switches are started here: the first is to run, the others stand by.
     pub(super) switches: Vec<String>,
+    /// Other machines look after other hosts: which switch runs, agents decide.
+    pub(super) is_part: bool,
     /// Why no switch can go on where one has died.
     pub(super) no_other: Option<String>,
     /// What switches and agents run.
@@ -63,6 +65,9 @@ pub(super) fn run(plan: &Plan) -> Outcome {
         service: Service::of_process(),
         without: Instant::now(),
     };
+    if watch.seats.is_empty() {
+        watch.service.ready();
+    }
     loop {
         if let Some(outcome) = watch.round()? {
             return outcome;
@@ -161,7 +166,7 @@ impl Watch<'_> {
             }
         }
         let runs = |seat: &Seat| seat.runs() && !seat.hands_over;
-        match self.seats.iter().any(runs) {
+        match self.seats.is_empty() || self.seats.iter().any(runs) {
             true => {
                 self.without = Instant::now();
                 self.renew_those_that_stand_by();
@@ -360,6 +365,7 @@ impl Watch<'_> {
         };
         let several = self.plan.switches.len() > 1;
         let what = match (several, switch.is_ready) {
+            (false, _) if self.plan.is_part => "another one is started here",
             (false, _) => "another one takes its runtimes over",
             (true, true) => {
                 "one that stands by takes its runtimes over, and another stands by here"
@@ -461,14 +467,13 @@ impl Watch<'_> {
 
     /// How the switch of a seat stands, for `weir get hosts`.
     fn show(&self, at: usize, process: u32, runs: bool) {
-        if self.plan.switches.len() < 2 {
-            return;
-        }
         let Some(seat) = self.seats.get(at) else {
             return;
         };
         let hosts = self.plan.hosts.list();
-        if let Some(place) = hosts.iter().position(|host| host.name == seat.host) {
+        // Where one host alone has a switch, nobody asks which one runs.
+        let several = |host: &HostState| host.name == seat.host && host.switch.is_some();
+        if let Some(place) = hosts.iter().position(several) {
             let switch = SwitchState { process, runs };
             self.plan
                 .hosts

@@ -8,7 +8,7 @@ use std::os::fd::AsFd as _;
 use std::time::Instant;
 
 use weir_ctl::events::{About, Events, What};
-use weir_ctl::hosts::{HostState, Hosts};
+use weir_ctl::hosts::{HostPhase, HostState, Hosts};
 use weir_io::shared::Channel;
 use weir_nf::host::Kind;
 use weir_protocol::Key;
@@ -117,10 +117,11 @@ fn states(told: Vec<HostTold>, composed: &Composed) -> Vec<HostState> {
 
 /// Notes what has happened before this process was there.
 fn note_before(happened: &Events, hosts: &[HostState], died: Option<String>, here: &str) {
+    let is_ready = |host: &HostState| host.agent.is_some() && host.state == HostPhase::Ready;
     match died {
         Some(why) => happened.note(About::Host(here.to_owned()), What::SwitchDied(why)),
         None => {
-            for host in hosts.iter().filter(|host| host.agent.is_some()) {
+            for host in hosts.iter().filter(|host| is_ready(host)) {
                 happened.note(About::Host(host.name.clone()), What::HostReady);
             }
         }

@@ -4,7 +4,7 @@ use std::net::SocketAddr;
 use std::time::{Duration, Instant};
 
 use serde::{Deserialize, Serialize};
-use weir_ctl::hosts::{HostState, SwitchState};
+use weir_ctl::hosts::{HostPhase, HostState, SwitchState};
 
 /// Kind of the first message, a [`Begin`], with the file of the inputs' mark, standard input, and the
 /// program before, if there is one.
@@ -51,7 +51,8 @@ pub(super) struct HostTold {
     pub(super) name: String,
     pub(super) agent: Option<SocketAddr>,
     pub(super) process: u32,
-    pub(super) is_ready: bool,
+    /// `None` where another machine looks after it.
+    pub(super) is_ready: Option<bool>,
     pub(super) deaths: u64,
     /// Age of the state.
     pub(super) age: Duration,
@@ -83,7 +84,11 @@ impl HostTold {
             name: host.name,
             agent: host.agent,
             process: host.process,
-            is_ready: host.state == HostState::READY,
+            is_ready: match host.state {
+                HostPhase::Ready => Some(true),
+                HostPhase::Starting => Some(false),
+                HostPhase::NotWatched => None,
+            },
             deaths: host.deaths,
             age: host.since.elapsed(),
             switch: host.switch.map(|its| (its.process, its.runs)),
@@ -96,8 +101,9 @@ impl HostTold {
             agent: self.agent,
             process: self.process,
             state: match self.is_ready {
-                true => HostState::READY,
-                false => HostState::STARTING,
+                Some(true) => HostPhase::Ready,
+                Some(false) => HostPhase::Starting,
+                None => HostPhase::NotWatched,
             },
             deaths: self.deaths,
             since: Instant::now()
