@@ -6,7 +6,11 @@ use std::path::Path;
 #[test]
 fn the_generated_code_is_that_of_the_descriptions() {
     let root = Path::new(env!("CARGO_MANIFEST_DIR"));
-    let files = protox::compile(["weir/v1/instance.proto"], [root.join("proto")]).unwrap();
+    let files = protox::compile(
+        ["weir/v1/coordinator.proto", "weir/v1/instance.proto"],
+        [root.join("proto")],
+    )
+    .unwrap();
     let made = Path::new(env!("CARGO_TARGET_TMPDIR"));
     tonic_prost_build::configure()
         .server_mod_attribute("weir.v1", "#[cfg(feature = \"service\")]")

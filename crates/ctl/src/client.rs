@@ -8,7 +8,7 @@ use tokio::net::UnixStream;
 use tonic::transport::{Channel, Endpoint, Uri};
 use weir_api::v1::instance_client::InstanceClient;
 
-pub use crate::socket::{Remedy, SocketError, folder, instances};
+pub use crate::socket::{Remedy, SocketError, folder, instances, of_coordinator};
 
 /// How long an instance may take to answer at all.
 const CONNECT: Duration = Duration::from_secs(5);
@@ -39,6 +39,11 @@ pub async fn connect(path: &Path) -> Result<Client, String> {
         .await
         .map_err(|error| bottom(&error))?;
     Ok(InstanceClient::new(channel).max_decoding_message_size(MOST_BYTES))
+}
+
+/// An instance at the other end of a channel that somebody else has made.
+pub fn through(channel: Channel) -> Client {
+    InstanceClient::new(channel).max_decoding_message_size(MOST_BYTES)
 }
 
 /// The innermost cause of an error: it says most.

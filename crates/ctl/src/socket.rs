@@ -26,6 +26,8 @@ const MOST: u32 = 1_000;
 const PATIENCE: Duration = Duration::from_secs(2);
 /// How often weir tries to get it.
 const TRY: Duration = Duration::from_millis(10);
+/// Name of the socket of a coordinator: those of instances end in `.sock`.
+const COORDINATOR: &str = "coordinator.socket";
 /// Longest name of an instance.
 const LONGEST: usize = 64;
 
@@ -114,6 +116,15 @@ fn unix_socket() -> Result<OwnedFd, Errno> {
     rustix::net::socket_with(AddressFamily::UNIX, SocketType::STREAM, flags, None)
 }
 
+/// The path of the socket of this user's coordinator.
+///
+/// # Errors
+///
+/// There is no folder for control sockets.
+pub fn of_coordinator() -> Result<PathBuf, SocketError> {
+    Ok(folder()?.join(COORDINATOR))
+}
+
 /// Names and sockets of this user's instances that live, by name.
 pub fn instances() -> Result<Vec<(String, PathBuf)>, SocketError> {
     let folder = folder()?;
@@ -169,6 +180,15 @@ impl Socket {
         Socket::take(&folder.join(format!("{name}.sock")), replaces)?.ok_or_else(|| SocketError {
             why: format!("an instance of weir is already called {name}: stop it"),
             remedy: Some(Remedy::Name),
+        })
+    }
+
+    /// That of this user's coordinator.
+    pub fn of_coordinator() -> Result<Socket, SocketError> {
+        let folder = made_folder()?;
+        let _lock = lock(&folder)?;
+        Socket::take(&folder.join(COORDINATOR), false)?.ok_or_else(|| {
+            SocketError::path("a coordinator of this user runs on this host already".to_owned())
         })
     }
 

@@ -29,8 +29,12 @@
 mod args;
 #[cfg(feature = "control")]
 mod ask;
+#[cfg(feature = "control")]
+mod attend;
 mod chains;
 mod check;
+#[cfg(feature = "control")]
+mod coordinator;
 mod counters;
 mod dead;
 mod doctor;
@@ -86,7 +90,17 @@ pub fn main_with_args(
     let kinds = kinds(more);
     let outcome = match args.command {
         Command::Run(run) => run::run(&run, &kinds),
+        #[cfg(feature = "control")]
+        Command::Agent(agent) if agent.coordinator.is_some() => attend::run(&agent),
         Command::Agent(agent) => run::agent::run(&agent, &kinds),
+        #[cfg(feature = "control")]
+        Command::Coordinator(args) => coordinator::run(&args, &kinds),
+        #[cfg(feature = "control")]
+        Command::Apply(args) => ask::apply(&args, &kinds),
+        #[cfg(feature = "control")]
+        Command::Describe(args) => ask::describe(&args),
+        #[cfg(feature = "control")]
+        Command::Delete(args) => ask::delete(&args),
         Command::Up(up) => run::up::run(&up, &kinds),
         #[cfg(feature = "control")]
         Command::Get(get) => ask::get(&get),
@@ -101,7 +115,7 @@ pub fn main_with_args(
         #[cfg(feature = "control")]
         Command::Upgrade(what) => ask::upgrade(&what),
         #[cfg(feature = "control")]
-        Command::Diff(what) => ask::diff(&what),
+        Command::Diff(what) => ask::diff(&what, &kinds),
         #[cfg(feature = "control")]
         Command::Reload(what) => ask::reload(&what),
         #[cfg(feature = "control")]

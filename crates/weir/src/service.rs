@@ -40,6 +40,11 @@ impl Service {
         tell(&[NotifyState::Ready]);
     }
 
+    /// This host's share of a cluster does its part: which, the manager shows.
+    pub(crate) fn ready_as(&self, part: Part) {
+        let _ = sd_notify::notify(&[NotifyState::Ready, NotifyState::Status(part.status())]);
+    }
+
     /// The thread that calls it goes on with its work. It may call in every round: without a
     /// watchdog this reads no clock.
     pub(crate) fn alive(&mut self) {
@@ -66,11 +71,36 @@ impl Service {
     }
 }
 
+/// The part of a host in a cluster, as its manager hears of it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Part {
+    /// It has runtimes, or says which switch runs.
+    Agent,
+    /// Its switch runs.
+    Runs,
+    /// Its switch stands by.
+    StandsBy,
+}
+
+impl Part {
+    pub(crate) const ALL: [Part; 3] = [Part::Agent, Part::Runs, Part::StandsBy];
+
+    /// What the manager shows.
+    pub(crate) const fn status(self) -> &'static str {
+        match self {
+            Part::Agent => "its agent waits for switches",
+            Part::Runs => "its switch runs",
+            Part::StandsBy => "its switch stands by",
+        }
+    }
+}
+
 /// Kinds of messages to the parent.
 const READY: u8 = b'r';
 const ALIVE: u8 = b'a';
 const STOPPING: u8 = b's';
 const PROGRAM: u8 = b'p';
+const STANDS_BY: u8 = b'b';
 
 /// The way to the process that tells the manager for this one.
 static PARENT: OnceLock<Mutex<Channel>> = OnceLock::new();
@@ -84,6 +114,20 @@ pub(crate) fn tell_parent(channel: Channel) {
 /// True of the message of a process that it is ready.
 pub(crate) fn is_ready(kind: u8) -> bool {
     kind == READY
+}
+
+/// Tells the parent that this switch stands by.
+pub(crate) fn tell_standing_by() {
+    if let Some(parent) = PARENT.get() {
+        let mut parent = parent.lock().unwrap_or_else(PoisonError::into_inner);
+        // As of the other signs: one that is missed is missed.
+        let _ = parent.send(STANDS_BY, &[], &[], false);
+    }
+}
+
+/// True of the message of a switch that stands by.
+pub(crate) fn stands_by(kind: u8) -> bool {
+    kind == STANDS_BY
 }
 
 /// A parent has started this process for its work.

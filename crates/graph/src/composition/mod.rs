@@ -361,7 +361,7 @@ fn hosts(draft: &Draft, report: &mut Report<'_>) -> Vec<ComposedHost> {
 
 /// All hosts have addresses, or none has; each host another one.
 fn addresses(draft: &Draft, report: &mut Report<'_>) {
-    let with = |(host, at): &(DraftHost, Span)| host.address.map_or(Err(*at), Ok);
+    let with = |(host, at): &(DraftHost, Span)| host.address.ok_or(*at);
     let read: Vec<_> = draft.hosts.iter().map(with).collect();
     let Some(first) = read.iter().position(Result::is_ok) else {
         return;

@@ -141,9 +141,11 @@ pub(crate) struct Get {
     #[arg(value_enum)]
     pub(crate) what: GetWhat,
     /// The instance: its name, or the path of its control socket; the one that
-    /// runs without it
+    /// runs without it. With `changes`: the composition
     #[arg(value_name = "NAME")]
     pub(crate) instance: Option<String>,
+    #[command(flatten)]
+    pub(crate) at: super::At,
     /// How they are printed
     #[arg(long, value_enum, default_value_t)]
     pub(crate) output: Format,
@@ -282,10 +284,14 @@ no other file the way it runs; 3 the file is wrong, or has a change that takes a
 
 Examples:
   weir diff
-  weir diff new.yaml --instance edge")]
+  weir diff new.yaml --instance edge
+  weir diff edge-cluster.yaml --coordinator 10.0.9.9:4780")]
 pub(crate) struct Diff {
-    /// Chain file; the instance's own without it
+    /// Chain file, the instance's own without it; or a composition: a coordinator is asked then, as by
+    /// `weir apply --dry-run`
     pub(crate) file: Option<std::path::PathBuf>,
+    #[command(flatten)]
+    pub(crate) at: super::At,
     /// The instance: its name, or the path of its control socket; the one that
     /// runs without it
     #[arg(long, short, value_name = "NAME")]
@@ -363,6 +369,12 @@ pub(crate) enum MoveBy {
 /// Parts of a cluster that can be listed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(crate) enum GetWhat {
+    /// Of a coordinator: how each stands
+    Compositions,
+    /// Of a coordinator: the hosts whose agents it knows
+    Machines,
+    /// Of a coordinator: what has happened lately, or to one composition
+    Changes,
     /// Where each is, its process and state, its units and replicas
     Runtimes,
     /// Their agents, and what is on them

@@ -19,6 +19,12 @@ struct Seen {
 }
 
 pub(crate) fn get(args: &Get) -> Outcome {
+    if matches!(
+        args.what,
+        GetWhat::Compositions | GetWhat::Machines | GetWhat::Changes
+    ) {
+        return super::compositions::get(args);
+    }
     if args.what == GetWhat::Programs {
         return programs(args);
     }
@@ -37,10 +43,11 @@ pub(crate) fn get(args: &Get) -> Outcome {
         return scaling(args, seen.stats.scaling.as_ref());
     }
     let (json, table) = match args.what {
-        GetWhat::Runtimes | GetWhat::Programs | GetWhat::Scaling => runtimes(&seen),
         GetWhat::Hosts => hosts(&seen),
         GetWhat::Replicas => replicas(&seen),
         GetWhat::Moves => moves(&seen),
+        // The others were answered above.
+        _ => runtimes(&seen),
     };
     match args.output {
         Format::Json => output::json(&json)?,
@@ -64,7 +71,7 @@ fn programs(args: &Get) -> Outcome {
 }
 
 /// `3.2s`, `5m12s`.
-fn age(ns: u64) -> String {
+pub(super) fn age(ns: u64) -> String {
     let seconds = ns / 1_000_000_000;
     match seconds {
         0..60 => format!("{:.1}s", ns as f64 / 1e9),
@@ -74,14 +81,14 @@ fn age(ns: u64) -> String {
 }
 
 /// A process's number, `-` where there is none.
-fn process(number: u32) -> String {
+pub(super) fn process(number: u32) -> String {
     match number {
         0 => "-".to_owned(),
         number => number.to_string(),
     }
 }
 
-fn known(process: u32) -> Option<u32> {
+pub(super) fn known(process: u32) -> Option<u32> {
     (process > 0).then_some(process)
 }
 

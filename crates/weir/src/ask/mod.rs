@@ -1,5 +1,7 @@
 //! Commands that ask an instance that runs, over its control socket.
 
+pub(crate) mod at;
+mod compositions;
 mod drops;
 mod events;
 mod flows;
@@ -20,11 +22,13 @@ use std::future::Future;
 use std::path::PathBuf;
 
 use tonic::{Code, Status};
+use weir_coordinator::Access;
 use weir_ctl::client;
 pub(crate) use weir_ctl::client::Client;
 
 use crate::exit::Failure;
 
+pub(crate) use compositions::{apply, delete, describe};
 pub(crate) use drops::drops;
 pub(crate) use events::events;
 pub(crate) use flows::flows;
@@ -91,6 +95,27 @@ pub(crate) fn find(instance: Option<&str>) -> Result<(String, PathBuf), Failure>
     }
 }
 
+/// The instance that is asked through a coordinator: `NAME@COORDINATOR`, or, where the environment names
+/// a coordinator, a name. A path is a socket of this host.
+fn through(instance: Option<&str>) -> Result<Option<(String, Access)>, Failure> {
+    if let Some((name, address)) = instance.and_then(|text| text.split_once('@')) {
+        return Ok(Some((name.to_owned(), at::access(address, None)?)));
+    }
+    match instance.filter(|text| !text.contains('/')) {
+        Some(name) => Ok(at::named()?.map(|access| (name.to_owned(), access))),
+        None => Ok(None),
+    }
+}
+
+/// Runs what waits for answers.
+fn on_this_thread<T>(asking: impl Future<Output = Result<T, Failure>>) -> Result<T, Failure> {
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build()
+        .map_err(|error| Failure::outside(format!("can't ask: {error}")))?;
+    runtime.block_on(asking)
+}
+
 /// Connects to an instance, and asks it.
 ///
 /// # Errors
@@ -103,12 +128,18 @@ pub(crate) fn ask<T, F>(
 where
     F: Future<Output = Result<T, Failure>>,
 {
+    let through = through(instance)?;
+    if let Some((name, access)) = through {
+        return on_this_thread(async {
+            let channel = access
+                .connect(Some(&name))
+                .await
+                .map_err(Failure::outside)?;
+            question(client::through(channel)).await
+        });
+    }
     let (_, path) = find(instance)?;
-    let runtime = tokio::runtime::Builder::new_current_thread()
-        .enable_all()
-        .build()
-        .map_err(|error| Failure::outside(format!("can't ask: {error}")))?;
-    runtime.block_on(async {
+    on_this_thread(async {
         let client = client::connect(&path).await.map_err(|why| {
             Failure::outside(format!(
                 "can't ask the instance at {}: {why}; `weir list` shows those that run",

@@ -6,7 +6,10 @@ use std::time::Duration;
 use serde_json::{Value, json};
 use weir_api::v1;
 
+use weir_nf::host::Kind;
+
 use crate::args::{Diff, Format, Reload};
+use crate::chains;
 use crate::exit::{Exit, Failure, Outcome};
 use crate::output::{self, counted, thousands};
 use crate::say::say;
@@ -14,7 +17,14 @@ use crate::say::say;
 /// Changes of a list's entries that are shown; the others are counted.
 const MOST_SHOWN: usize = 20;
 
-pub(crate) fn diff(args: &Diff) -> Outcome {
+pub(crate) fn diff(args: &Diff, kinds: &[Kind]) -> Outcome {
+    if let Some(file) = args
+        .file
+        .as_deref()
+        .filter(|file| chains::is_composition(file))
+    {
+        return super::compositions::diff(args, file, kinds);
+    }
     let file = match &args.file {
         None => String::new(),
         // The instance may run elsewhere.
@@ -87,7 +97,7 @@ fn seconds(ns: u64) -> f64 {
     Duration::from_nanos(ns).as_secs_f64()
 }
 
-fn as_json(answer: &v1::ReloadResponse, dry_run: bool) -> Value {
+pub(super) fn as_json(answer: &v1::ReloadResponse, dry_run: bool) -> Value {
     let changes = answer.changes.iter().map(|change| {
         let settings = change.settings.iter().map(|setting| {
             json!({
@@ -149,7 +159,7 @@ fn counted_entries(count: u64) -> String {
     }
 }
 
-fn text(answer: &v1::ReloadResponse, dry_run: bool) -> String {
+pub(super) fn text(answer: &v1::ReloadResponse, dry_run: bool) -> String {
     if answer.changes.is_empty() && answer.sets.is_empty() {
         return "nothing has changed".to_owned();
     }

@@ -92,14 +92,19 @@ fn open(args: &Args, kinds: &[Kind]) -> Result<Agent, Failure> {
         ));
         return Ok(agent);
     }
-    let key = key(&args.key)?;
+    let (Some(chain), Some(listen), Some(key_file)) = (&args.chain, args.listen, &args.key) else {
+        return Err(Failure::usage(
+            "an agent needs a chain file, `--listen` and `--key`",
+        ));
+    };
+    let key = key(key_file)?;
     // A file that can't be run is refused here, not at each start.
     let with = (0, &Sets::default());
     let file = match args.parent.and_then(|_| texts::current()) {
-        Some(texts) => chains::load_snapshot(&texts, &args.chain, &args.set, with, kinds)?,
-        None => chains::load(&args.chain, &args.templates, &args.set, 0, kinds)?,
+        Some(texts) => chains::load_snapshot(&texts, chain, &args.set, with, kinds)?,
+        None => chains::load(chain, &args.templates, &args.set, 0, kinds)?,
     };
-    let agent = Agent::listen(args.listen, key, (command(args), about), bounds)?;
+    let agent = Agent::listen(listen, key, (command(args), about), bounds)?;
     introduce(&agent, &file)?;
     Ok(agent)
 }
@@ -132,7 +137,7 @@ pub(super) fn end_with(parent: u32) -> Result<(), Failure> {
 fn command(args: &Args) -> ProcessCommand {
     let words = [ENGINE_PROCESS, "run"].map(OsString::from);
     let mut arguments: Vec<OsString> = words.into();
-    arguments.push(args.chain.clone().into());
+    arguments.extend(args.chain.clone().map(OsString::from));
     arguments.extend(["--in", "null", "--runtimes", "1"].map(OsString::from));
     for folder in &args.templates {
         arguments.extend(["--templates".into(), folder.clone().into()]);

@@ -36,6 +36,8 @@ mod scaling;
 #[cfg(feature = "control")]
 mod sets;
 mod signals;
+#[cfg(feature = "control")]
+pub(crate) use signals::end_signals;
 mod standby;
 mod summary;
 mod table;

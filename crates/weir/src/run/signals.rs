@@ -12,7 +12,7 @@ pub(super) const ONE_SIGNAL: Duration = Duration::from_millis(50);
 
 /// Blocks the signals that end a run, and waits for them. To be called before
 /// threads are started: those inherit it, and would be killed otherwise.
-pub(super) fn end_signals() -> Result<EndSignals, Failure> {
+pub(crate) fn end_signals() -> Result<EndSignals, Failure> {
     EndSignals::open().map_err(|error| Failure::outside(format!("can't wait for signals: {error}")))
 }
 

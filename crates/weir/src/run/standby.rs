@@ -12,7 +12,7 @@ use crate::driver::process::{digest_of, digest_of_chains};
 use crate::driver::{ChainPlan, Lease};
 use crate::exit::Failure;
 use crate::say::say;
-use crate::service::Service;
+use crate::service::{self, Service};
 
 use super::identity;
 use super::signals::end_signals;
@@ -74,9 +74,11 @@ pub(super) fn stand(args: &Run, plans: &[ChainPlan]) -> Result<Stood, Failure> {
             say(format_args!(
                 "{host}stands by: another switch, of generation {generation}, has the place"
             ));
-            // The service manager waits for that. In `weir up` only a switch that runs says so.
-            if args.raised.is_none() {
-                service.ready();
+            // The service manager waits for that. In `weir up` the process that was started knows whether
+            // another switch of the machine runs.
+            match args.raised {
+                None => service.ready(),
+                Some(_) => service::tell_standing_by(),
             }
         }
         if standing.began().elapsed() >= next {

@@ -26,7 +26,7 @@ use super::{signals, texts};
 
 use agents::{Agents, Plan};
 pub(super) use composed::bound_to_one;
-pub(crate) use composed::load;
+pub(crate) use composed::{Composed, load};
 use programs::ProgramsOfRun;
 use share::Share;
 

@@ -20,7 +20,7 @@ use weir_protocol::Key;
 use crate::driver::process_cause;
 use crate::exit::{Exit, Failure, Outcome};
 use crate::say::say;
-use crate::service::Service;
+use crate::service::{Part, Service};
 use crate::{seed, service};
 
 use super::super::signals::{ONE_SIGNAL, end_signals};
@@ -66,7 +66,7 @@ pub(super) fn run(plan: &Plan) -> Outcome {
         without: Instant::now(),
     };
     if watch.seats.is_empty() {
-        watch.service.ready();
+        watch.service.ready_as(Part::Agent);
     }
     loop {
         if let Some(outcome) = watch.round()? {
@@ -285,11 +285,18 @@ impl Watch<'_> {
                 program = switch.channel.take_fd().or(program);
                 continue;
             }
+            if service::stands_by(message.kind) && self.plan.is_part {
+                self.service.ready_as(Part::StandsBy);
+                continue;
+            }
             begins |= service::is_ready(message.kind) && !switch.is_ready;
             switch.is_ready |= begins;
             if switch.is_ready {
                 service::pass_on(message.kind);
             }
+        }
+        if begins && self.plan.is_part {
+            self.service.ready_as(Part::Runs);
         }
         switch.tell_hosts(self.plan);
         let process = switch.child.id();

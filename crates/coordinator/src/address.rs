@@ -1,0 +1,148 @@
+//! Where a coordinator is, and how it is reached.
+
+use std::fmt;
+use std::path::PathBuf;
+use std::str::FromStr;
+use std::time::Duration;
+
+use hyper_util::rt::TokioIo;
+use tokio::net::{TcpStream, UnixStream};
+use tonic::transport::{Channel, Endpoint, Uri};
+use tower::service_fn;
+use weir_identity::{Credentials, Role};
+
+/// How long it may take to be connected.
+const CONNECT: Duration = Duration::from_secs(5);
+/// When a silent connection is asked for a sign of life, and how long that may take.
+const ASK: Duration = Duration::from_secs(10);
+const ANSWER: Duration = Duration::from_secs(10);
+
+/// The address of a coordinator.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Address {
+    /// A socket on this host, which its owner alone can open.
+    Unix(PathBuf),
+    /// A host and a TCP port; both ends show certificates.
+    Tcp(String),
+}
+
+impl FromStr for Address {
+    type Err = String;
+
+    /// `unix:PATH`, a path with `/`, or `HOST:PORT`.
+    fn from_str(text: &str) -> Result<Address, String> {
+        let path = text.strip_prefix("unix:");
+        match path.or_else(|| text.contains('/').then_some(text)) {
+            Some("") => Err("expected a path behind `unix:`".to_owned()),
+            Some(path) => Ok(Address::Unix(path.into())),
+            None => match text.rsplit_once(':') {
+                Some((host, port)) if !host.is_empty() && port.parse::<u16>().is_ok() => {
+                    Ok(Address::Tcp(text.to_owned()))
+                }
+                _ => Err("expected `HOST:PORT`, or `unix:PATH`".to_owned()),
+            },
+        }
+    }
+}
+
+impl fmt::Display for Address {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Address::Unix(path) => write!(f, "unix:{}", path.display()),
+            Address::Tcp(text) => f.write_str(text),
+        }
+    }
+}
+
+/// A coordinator, and what one is to it.
+#[derive(Clone, Debug)]
+pub struct Access {
+    /// Where it is.
+    pub address: Address,
+    /// The certificate that is shown to it, with TCP.
+    pub credentials: Option<Credentials>,
+}
+
+impl Access {
+    /// Connects to the coordinator. Where an instance is named, its calls are passed on to that.
+    ///
+    /// # Errors
+    ///
+    /// Nobody is there within 5 seconds, it is not a coordinator of the same cluster, or there is no
+    /// certificate to show.
+    pub async fn connect(&self, instance: Option<&str>) -> Result<Channel, String> {
+        if self.credentials.is_none() && matches!(self.address, Address::Tcp(_)) {
+            return Err(format!(
+                "{} wants a certificate: name the folder that has one (`--identity`, WEIR_IDENTITY)",
+                self.address
+            ));
+        }
+        let authority = instance.unwrap_or("coordinator");
+        let origin = format!("http://{authority}").parse::<Uri>();
+        let origin = origin.map_err(|_| format!("`{authority}` is no name of an instance"))?;
+        let endpoint = Endpoint::from_static("http://coordinator")
+            .origin(origin)
+            .connect_timeout(CONNECT)
+            .http2_keep_alive_interval(ASK)
+            .keep_alive_timeout(ANSWER);
+        let connected = match &self.address {
+            Address::Unix(path) => {
+                let path = path.clone();
+                let connector = service_fn(move |_: Uri| {
+                    let path = path.clone();
+                    async move { UnixStream::connect(path).await.map(TokioIo::new) }
+                });
+                endpoint.connect_with_connector(connector).await
+            }
+            Address::Tcp(to) => {
+                let (to, credentials) = (to.clone(), self.credentials.clone());
+                let connector = service_fn(move |_: Uri| {
+                    let (to, credentials) = (to.clone(), credentials.clone());
+                    async move { secured(&to, credentials).await.map(TokioIo::new) }
+                });
+                endpoint.connect_with_connector(connector).await
+            }
+        };
+        connected.map_err(|error| format!("can't reach {}: {}", self.address, bottom(&error)))
+    }
+}
+
+async fn secured(
+    to: &str,
+    credentials: Option<Credentials>,
+) -> std::io::Result<weir_identity::Secured> {
+    let none = || std::io::Error::other("there is no certificate to show");
+    let credentials = credentials.ok_or_else(none)?;
+    let tcp = TcpStream::connect(to).await?;
+    tcp.set_nodelay(true)?;
+    let connected = credentials.connect(tcp, &[Role::Coordinator]).await;
+    connected.map_err(|refused| std::io::Error::other(refused.to_string()))
+}
+
+/// The innermost cause of an error: it says most.
+fn bottom(mut error: &dyn std::error::Error) -> String {
+    while let Some(source) = error.source() {
+        error = source;
+    }
+    error.to_string()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn addresses_are_read() {
+        let read = |text: &str| text.parse::<Address>();
+        assert_eq!(read("unix:/run/x"), Ok(Address::Unix("/run/x".into())));
+        assert_eq!(read("./x"), Ok(Address::Unix("./x".into())));
+        assert_eq!(
+            read("[::1]:4780"),
+            Ok(Address::Tcp("[::1]:4780".to_owned()))
+        );
+        assert_eq!(read("host:4780"), Ok(Address::Tcp("host:4780".to_owned())));
+        for wrong in ["", "unix:", "host", ":4780", "host:x", "host:70000"] {
+            assert!(read(wrong).is_err(), "{wrong}");
+        }
+    }
+}

@@ -1,0 +1,120 @@
+//! An agent's side: what its host has to run comes in, and how that stands goes out.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use tokio::net::UnixStream;
+use tokio::sync::{mpsc, watch};
+use tokio_stream::StreamExt as _;
+use tokio_stream::wrappers::ReceiverStream;
+use weir_api::v1;
+use weir_api::v1::coordinator_client::CoordinatorClient;
+use weir_api::v1::host_said::What as Said;
+use weir_api::v1::host_told::What as Told;
+
+use crate::address::Access;
+use crate::carry::{WAITING, carry};
+use crate::files;
+
+/// Longest message: the files of all compositions of a host.
+const MOST_OCTETS: usize = 16 * files::MOST_OCTETS;
+
+/// What an agent does of what it is told.
+pub trait Work: Send + Sync + 'static {
+    /// The host has to run this, and nothing else.
+    fn run(&self, shares: v1::Shares);
+
+    /// Asks an instance of this host what a reload of these files would change. It may take long.
+    fn try_reload(&self, what: v1::TryReload) -> impl Future<Output = v1::HostTried> + Send;
+
+    /// The control socket of an instance.
+    fn socket_of(&self, composition: &str) -> Option<PathBuf>;
+}
+
+/// Attends a coordinator, until the connection is over: `connected` is called when it stands. Reports
+/// are sent as they change.
+///
+/// # Errors
+///
+/// It can't be reached, or refuses this agent, or has gone: why.
+pub async fn attend<W: Work>(
+    access: &Access,
+    hello: v1::HostHello,
+    mut reports: watch::Receiver<v1::HostReport>,
+    work: Arc<W>,
+    connected: impl FnOnce(),
+) -> Result<(), String> {
+    let channel = access.connect(None).await?;
+    let mut client = CoordinatorClient::new(channel)
+        .max_decoding_message_size(MOST_OCTETS)
+        .max_encoding_message_size(MOST_OCTETS);
+    let (say, said) = mpsc::channel(WAITING);
+    let gone = |_| "the connection is over".to_owned();
+    let of = |what: Said| v1::HostSaid { what: Some(what) };
+    say.send(of(Said::Hello(hello))).await.map_err(gone)?;
+    let told = client.attend(ReceiverStream::new(said)).await;
+    let mut told = told
+        .map_err(|status| status.message().to_owned())?
+        .into_inner();
+    connected();
+    reports.mark_changed();
+    loop {
+        let told = tokio::select! {
+            told = told.next() => told,
+            changed = reports.changed() => {
+                changed.map_err(|_| "the agent ends".to_owned())?;
+                let report = reports.borrow_and_update().clone();
+                say.send(of(Said::Report(report))).await.map_err(gone)?;
+                continue;
+            }
+        };
+        let told = match told {
+            Some(Ok(told)) => told,
+            Some(Err(status)) => return Err(status.message().to_owned()),
+            None => return Err("it has ended the connection".to_owned()),
+        };
+        match told.what {
+            Some(Told::Shares(shares)) => work.run(shares),
+            Some(Told::Try(what)) => {
+                let (work, say) = (work.clone(), say.clone());
+                tokio::spawn(async move {
+                    let tried = work.try_reload(what).await;
+                    // Where the connection is over, nobody waits for it.
+                    let _ = say.send(of(Said::Tried(tried))).await;
+                });
+            }
+            Some(Told::Open(v1::OpenInstance { id, composition })) => {
+                let socket = work.socket_of(&composition);
+                tokio::spawn(open(client.clone(), id, socket));
+            }
+            // A newer coordinator says what this agent does not know.
+            None => {}
+        }
+    }
+}
+
+/// Connects to an instance, and carries that connection. Where it can't, the coordinator hears nothing,
+/// and gives up.
+async fn open(
+    mut client: CoordinatorClient<tonic::transport::Channel>,
+    id: u64,
+    socket: Option<PathBuf>,
+) {
+    let Some(socket) = socket else {
+        return;
+    };
+    let Ok(instance) = UnixStream::connect(socket).await else {
+        return;
+    };
+    let (outlet, messages) = mpsc::channel(WAITING);
+    let first = v1::Carried {
+        id,
+        octets: Vec::new(),
+    };
+    if outlet.send(first).await.is_err() {
+        return;
+    }
+    if let Ok(back) = client.carry(ReceiverStream::new(messages)).await {
+        carry(instance, back.into_inner(), outlet).await;
+    }
+}

@@ -1,0 +1,272 @@
+//! What a coordinator keeps: the compositions that it has taken, in a file of its own (redb).
+//!
+//! A composition is on the disk before any host hears of it.
+
+use std::collections::BTreeMap;
+use std::fs::{self, OpenOptions};
+use std::os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _};
+use std::path::Path;
+
+use prost::Message as _;
+use redb::backends::FileBackend;
+use redb::{Database, ReadableDatabase as _, ReadableTable as _, TableDefinition};
+use weir_api::v1;
+
+use crate::state::{Facts, Taken, Wanted};
+
+/// By name, each a [`Kept`].
+const COMPOSITIONS: TableDefinition<'_, &str, &[u8]> = TableDefinition::new("compositions");
+/// Numbers by name.
+const NUMBERS: TableDefinition<'_, &str, u64> = TableDefinition::new("numbers");
+/// The greatest revision that there was, also of what is deleted by now.
+const REVISION: &str = "revision";
+/// Version of what the tables have.
+const VERSION: &str = "version";
+/// Of this program.
+const OWN_VERSION: u64 = 1;
+/// Octets by name.
+const OCTETS: TableDefinition<'_, &str, &[u8]> = TableDefinition::new("octets");
+/// Random octets that name this store.
+const ID: &str = "id";
+/// Name of the file.
+const FILE: &str = "coordinator.redb";
+
+/// A composition as it is kept. Fields may be added; none changes its meaning or number.
+#[derive(Clone, PartialEq, prost::Message)]
+struct Kept {
+    /// With its files and its key.
+    #[prost(message, tag = "1")]
+    share: Option<v1::Share>,
+    #[prost(string, repeated, tag = "2")]
+    hosts: Vec<String>,
+    #[prost(btree_map = "string, string", tag = "3")]
+    keys: BTreeMap<String, String>,
+}
+
+/// The store of one coordinator.
+#[derive(Debug)]
+pub struct Store {
+    database: Database,
+    id: [u8; 16],
+}
+
+impl Store {
+    /// Opens the store in a folder, which is made if it is not there; only its owner may look into it,
+    /// since it has the keys of links.
+    ///
+    /// # Errors
+    ///
+    /// It can't be opened: another coordinator has it, say, or a newer version wrote it.
+    pub fn open(folder: &Path) -> Result<Store, String> {
+        let failed = |why: &dyn std::fmt::Display| {
+            format!("can't open the store in {}: {why}", folder.display())
+        };
+        let mut private = fs::DirBuilder::new();
+        private.recursive(true).mode(0o700);
+        private.create(folder).map_err(|why| failed(&why))?;
+        let mut options = OpenOptions::new();
+        options
+            .read(true)
+            .write(true)
+            .create(true)
+            .truncate(false)
+            .mode(0o600);
+        let file = options
+            .open(folder.join(FILE))
+            .map_err(|why| failed(&why))?;
+        let backend = FileBackend::new(file);
+        let opened = backend.and_then(|file| Database::builder().create_with_backend(file));
+        let database = opened.map_err(|why| match why {
+            redb::DatabaseError::DatabaseAlreadyOpen => {
+                failed(&"another coordinator has it: one folder is for one coordinator")
+            }
+            why => failed(&why),
+        })?;
+        let mut id = [0; 16];
+        crate::random::fill(&mut id).map_err(|why| failed(&why))?;
+        let (version, id) = prepare(&database, id).map_err(|why| failed(&why))?;
+        match version {
+            OWN_VERSION => Ok(Store { database, id }),
+            other => Err(failed(&format!(
+                "it is of version {other}, and this weir knows version {OWN_VERSION}: run a newer one"
+            ))),
+        }
+    }
+
+    /// A name that no other store has.
+    pub fn id(&self) -> [u8; 16] {
+        self.id
+    }
+
+    /// The greatest revision that there was, and all compositions.
+    ///
+    /// # Errors
+    ///
+    /// It can't be read, or has what no coordinator writes.
+    pub fn load(&self) -> Result<(u64, Vec<Taken>), String> {
+        let failed = |why: redb::Error| format!("can't read the store: {why}");
+        type Read = (u64, Vec<(String, Vec<u8>)>);
+        let read = || -> Result<Read, redb::Error> {
+            let reading = self.database.begin_read()?;
+            let numbers = reading.open_table(NUMBERS)?;
+            let revision = numbers
+                .get(REVISION)?
+                .map_or(0, |revision| revision.value());
+            let mut all = Vec::new();
+            for entry in reading.open_table(COMPOSITIONS)?.iter()? {
+                let (name, kept) = entry?;
+                all.push((name.value().to_owned(), kept.value().to_vec()));
+            }
+            Ok((revision, all))
+        };
+        let (revision, all) = read().map_err(failed)?;
+        let all = all.into_iter().map(|(name, kept)| {
+            let kept = Kept::decode(&kept[..]).map_err(|why| why.to_string());
+            let taken = kept.and_then(taken);
+            taken.map_err(|why| format!("the store's composition `{name}` can't be read: {why}"))
+        });
+        Ok((revision, all.collect::<Result<_, _>>()?))
+    }
+
+    /// Keeps a composition; when it returns it is on the disk.
+    ///
+    /// # Errors
+    ///
+    /// It can't be written.
+    pub fn put(&self, taken: &Taken) -> Result<(), String> {
+        let name = taken.wanted.facts.name.as_str();
+        let kept = kept(taken).encode_to_vec();
+        self.change(Some(taken.revision), |compositions| {
+            compositions.insert(name, kept.as_slice()).map(drop)
+        })
+    }
+
+    /// Keeps a composition no longer.
+    ///
+    /// # Errors
+    ///
+    /// It can't be written.
+    pub fn remove(&self, name: &str) -> Result<(), String> {
+        self.change(None, |compositions| compositions.remove(name).map(drop))
+    }
+
+    fn change(
+        &self,
+        revision: Option<u64>,
+        what: impl FnOnce(&mut redb::Table<'_, &str, &[u8]>) -> Result<(), redb::StorageError>,
+    ) -> Result<(), String> {
+        let write = || -> Result<(), redb::Error> {
+            let writing = self.database.begin_write()?;
+            what(&mut writing.open_table(COMPOSITIONS)?)?;
+            if let Some(revision) = revision {
+                writing.open_table(NUMBERS)?.insert(REVISION, revision)?;
+            }
+            writing.commit()?;
+            Ok(())
+        };
+        write().map_err(|why| format!("can't write the store: {why}"))
+    }
+}
+
+/// Has the tables be there: their version, and the name of the store, which is `new` where it has none.
+fn prepare(database: &Database, new: [u8; 16]) -> Result<(u64, [u8; 16]), redb::Error> {
+    let writing = database.begin_write()?;
+    let (version, id) = {
+        writing.open_table(COMPOSITIONS)?;
+        let mut numbers = writing.open_table(NUMBERS)?;
+        let version = numbers.get(VERSION)?.map(|version| version.value());
+        if version.is_none() {
+            numbers.insert(VERSION, OWN_VERSION)?;
+        }
+        let mut octets = writing.open_table(OCTETS)?;
+        let id = octets.get(ID)?.and_then(|id| id.value().try_into().ok());
+        if id.is_none() {
+            octets.insert(ID, new.as_slice())?;
+        }
+        (version.unwrap_or(OWN_VERSION), id.unwrap_or(new))
+    };
+    writing.commit()?;
+    Ok((version, id))
+}
+
+fn kept(taken: &Taken) -> Kept {
+    let Facts { name, hosts, keys } = taken.wanted.facts.clone();
+    Kept {
+        share: Some(v1::Share {
+            composition: name,
+            revision: taken.revision,
+            epoch: taken.epoch,
+            key: taken.key.to_vec(),
+            files: Some(taken.wanted.files.clone()),
+            reload: false,
+        }),
+        hosts,
+        keys,
+    }
+}
+
+fn taken(kept: Kept) -> Result<Taken, String> {
+    let share = kept.share.ok_or("it has no share")?;
+    let key = <[u8; 16]>::try_from(share.key.as_slice());
+    Ok(Taken {
+        revision: share.revision,
+        epoch: share.epoch,
+        key: key.map_err(|_| "its key has not 16 octets")?,
+        wanted: Wanted {
+            facts: Facts {
+                name: share.composition,
+                hosts: kept.hosts,
+                keys: kept.keys,
+            },
+            files: share.files.ok_or("it has no files")?,
+        },
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn some(name: &str, revision: u64) -> Taken {
+        Taken {
+            revision,
+            epoch: 1,
+            key: [7; 16],
+            wanted: Wanted {
+                facts: Facts {
+                    name: name.to_owned(),
+                    hosts: vec!["alpha".to_owned()],
+                    keys: [("ports".to_owned(), "gen".to_owned())].into(),
+                },
+                files: v1::Files {
+                    composition: "a.yaml".to_owned(),
+                    files: vec![v1::File {
+                        path: "a.yaml".to_owned(),
+                        content: vec![0, 255],
+                    }],
+                },
+            },
+        }
+    }
+
+    #[test]
+    fn what_is_kept_is_there_again() {
+        let folder = std::env::temp_dir().join(format!("weir-store-{}", std::process::id()));
+        let store = Store::open(&folder).unwrap();
+        assert_eq!(store.load(), Ok((0, vec![])));
+        for taken in [some("b", 1), some("a", 2), some("b", 3)] {
+            store.put(&taken).unwrap();
+        }
+        assert_eq!(store.load(), Ok((3, vec![some("a", 2), some("b", 3)])));
+        store.remove("b").unwrap();
+        let why = Store::open(&folder).unwrap_err();
+        assert!(why.contains("another coordinator has it"), "{why}");
+        let id = store.id();
+        drop(store);
+        let store = Store::open(&folder).unwrap();
+        assert_eq!(store.load(), Ok((3, vec![some("a", 2)])));
+        assert_eq!(store.id(), id);
+        drop(store);
+        fs::remove_dir_all(&folder).unwrap();
+    }
+}

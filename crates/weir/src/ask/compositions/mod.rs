@@ -1,0 +1,61 @@
+//! Commands that ask a coordinator for its compositions.
+
+mod apply;
+mod delete;
+mod files;
+mod shown;
+
+use weir_api::v1;
+use weir_api::v1::coordinator_client::CoordinatorClient;
+use weir_coordinator::Access;
+
+use crate::exit::Failure;
+
+pub(crate) use apply::{apply, diff};
+pub(crate) use delete::delete;
+pub(crate) use shown::{describe, get};
+
+/// Longest message: the files of a composition.
+const MOST_OCTETS: usize = weir_coordinator::files::MOST_OCTETS + (1 << 20);
+
+type Client = CoordinatorClient<tonic::transport::Channel>;
+
+/// Connects to a coordinator, and asks it.
+///
+/// # Errors
+///
+/// It can't be reached, or what came of asking.
+fn ask<T, F>(access: &Access, question: impl FnOnce(Client) -> F) -> Result<T, Failure>
+where
+    F: Future<Output = Result<T, Failure>>,
+{
+    super::on_this_thread(async {
+        let channel = access.connect(None).await.map_err(|why| {
+            Failure::outside(format!(
+                "no coordinator: {why}; name one with `--coordinator`, or start one with `weir coordinator`"
+            ))
+        })?;
+        let client = CoordinatorClient::new(channel)
+            .max_decoding_message_size(MOST_OCTETS)
+            .max_encoding_message_size(MOST_OCTETS);
+        question(client).await
+    })
+}
+
+/// The failure for an error status of a coordinator.
+fn failure(status: &tonic::Status) -> Failure {
+    Failure::outside(status.message())
+}
+
+/// How a composition stands; `None` where there is none of the name.
+async fn state_of(
+    client: &mut Client,
+    name: &str,
+) -> Result<Option<v1::CompositionState>, Failure> {
+    let listed = client
+        .list_compositions(v1::ListCompositionsRequest {})
+        .await;
+    let listed = listed.map_err(|status| failure(&status))?.into_inner();
+    let mut all = listed.compositions.into_iter();
+    Ok(all.find(|composition| composition.name == name))
+}

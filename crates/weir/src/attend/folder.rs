@@ -1,0 +1,229 @@
+//! The folder of a host's agent: of each composition a folder with its files, its key, and what is known
+//! of its process.
+//!
+//! ```text
+//! edge/share          what the coordinator said, without the files
+//! edge/files          a link to files.REVISION, which is changed in one step
+//! edge/key            key of the links, for `weir up --key`
+//! edge/standing       what the process has said of itself
+//! edge/notify         the socket on which it says so
+//! edge/running        locked while any process of it lives
+//! ```
+
+use std::fs::{self, DirBuilder, File, OpenOptions};
+use std::io::{self, Write as _};
+use std::os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _, symlink};
+use std::path::{Path, PathBuf};
+
+use rustix::fs::FlockOperation;
+use serde::{Deserialize, Serialize};
+use weir_api::{Message as _, v1};
+use weir_coordinator::files;
+
+/// Name of the file that an agent locks.
+const LOCK: &str = "lock";
+
+/// The folder of a host's agent, which no other one has.
+#[derive(Debug)]
+pub(super) struct Folder {
+    path: PathBuf,
+    _lock: File,
+}
+
+/// The folder of one composition.
+#[derive(Clone, Debug)]
+pub(super) struct ShareFolder(PathBuf);
+
+/// What is known of a process, for the next agent.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub(super) struct Standing {
+    /// Its number.
+    pub(super) process: u32,
+    /// The epoch that it was started for.
+    pub(super) epoch: u64,
+    /// Revision of the configuration that its switch has, should it have one.
+    pub(super) running: u64,
+    /// What it has said last.
+    pub(super) status: String,
+}
+
+impl Folder {
+    /// Opens it; it is made where it is not there, and its owner alone may look into it.
+    pub(super) fn open(path: &Path) -> Result<Folder, String> {
+        let failed = |why: io::Error| format!("can't use the folder {}: {why}", path.display());
+        // Files are named to other processes.
+        let path = std::path::absolute(path).map_err(failed)?;
+        private(&path).map_err(failed)?;
+        let lock = private_file().open(path.join(LOCK)).map_err(failed)?;
+        if rustix::fs::flock(&lock, FlockOperation::NonBlockingLockExclusive).is_err() {
+            return Err(format!("another agent has the folder {}", path.display()));
+        }
+        Ok(Folder { path, _lock: lock })
+    }
+
+    /// Its path.
+    pub(super) fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// The folder of a composition. The name was checked.
+    pub(super) fn of(&self, composition: &str) -> ShareFolder {
+        ShareFolder(self.path.join(composition))
+    }
+
+    /// The folder of a composition, for a thread that has the path alone.
+    pub(super) fn of_path(path: &Path, composition: &str) -> ShareFolder {
+        ShareFolder(path.join(composition))
+    }
+
+    /// The folders of all compositions.
+    pub(super) fn all(&self) -> io::Result<Vec<ShareFolder>> {
+        let mut all = Vec::new();
+        for entry in fs::read_dir(&self.path)? {
+            let path = entry?.path();
+            if path.is_dir() {
+                all.push(ShareFolder(path));
+            }
+        }
+        all.sort_by(|one, other| one.0.cmp(&other.0));
+        Ok(all)
+    }
+}
+
+impl ShareFolder {
+    /// What the coordinator said of it, without the files.
+    pub(super) fn share(&self) -> Option<v1::Shares> {
+        let bytes = fs::read(self.0.join("share")).ok()?;
+        v1::Shares::decode(&bytes[..]).ok()
+    }
+
+    /// Takes what the coordinator says: files, key, and all.
+    pub(super) fn take(&self, share: &v1::Share, store: &[u8]) -> io::Result<()> {
+        private(&self.0)?;
+        let sent = share.files.clone().unwrap_or_default();
+        let name = format!("files.{}", share.revision);
+        let (whole, part) = (self.0.join(&name), self.0.join("files.new"));
+        remove(&part)?;
+        files::write(&sent, &part)?;
+        remove(&whole)?;
+        fs::rename(&part, &whole)?;
+        let link = self.0.join("link.new");
+        remove_file(&link)?;
+        symlink(&name, &link)?;
+        fs::rename(&link, self.0.join("files"))?;
+        let key: String = share
+            .key
+            .iter()
+            .map(|octet| format!("{octet:02x}"))
+            .collect();
+        self.put("key", key.as_bytes())?;
+        let kept = v1::Share {
+            files: Some(v1::Files {
+                composition: sent.composition,
+                files: Vec::new(),
+            }),
+            reload: false,
+            ..share.clone()
+        };
+        let kept = v1::Shares {
+            shares: vec![kept],
+            store: store.to_vec(),
+        };
+        self.put("share", &kept.encode_to_vec())?;
+        self.forget_others(&name)
+    }
+
+    /// Removes files of other revisions.
+    fn forget_others(&self, current: &str) -> io::Result<()> {
+        for entry in fs::read_dir(&self.0)? {
+            let entry = entry?;
+            let name = entry.file_name();
+            let name = name.to_string_lossy();
+            if name.starts_with("files.") && name != current {
+                fs::remove_dir_all(entry.path())?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Writes other files beside those that run, for the length of a question.
+    pub(super) fn put_aside(&self, number: u64, sent: &v1::Files) -> io::Result<PathBuf> {
+        let aside = self.0.join(format!("try.{number}"));
+        remove(&aside)?;
+        files::write(sent, &aside)?;
+        Ok(aside)
+    }
+
+    /// A file with these octets, which is there whole or not at all.
+    fn put(&self, name: &str, bytes: &[u8]) -> io::Result<()> {
+        let new = self.0.join(format!("{name}.new"));
+        remove_file(&new)?;
+        let mut file = private_file().open(&new)?;
+        file.write_all(bytes)?;
+        file.sync_all()?;
+        fs::rename(new, self.0.join(name))
+    }
+
+    pub(super) fn standing(&self) -> Standing {
+        let text = fs::read(self.0.join("standing")).unwrap_or_default();
+        serde_json::from_slice(&text).unwrap_or_default()
+    }
+
+    pub(super) fn keep_standing(&self, standing: &Standing) -> io::Result<()> {
+        self.put("standing", &serde_json::to_vec(standing)?)
+    }
+
+    /// The composition, through the link.
+    pub(super) fn composition(&self, name: &str) -> PathBuf {
+        self.0.join("files").join(name)
+    }
+
+    pub(super) fn key(&self) -> PathBuf {
+        self.0.join("key")
+    }
+
+    pub(super) fn notify(&self) -> PathBuf {
+        self.0.join("notify")
+    }
+
+    /// The file that is locked while a process of the share lives.
+    pub(super) fn running(&self) -> io::Result<File> {
+        private_file().open(self.0.join("running"))
+    }
+
+    /// Nothing of it is left.
+    pub(super) fn remove(&self) -> io::Result<()> {
+        remove(&self.0)
+    }
+}
+
+fn private(path: &Path) -> io::Result<()> {
+    DirBuilder::new().recursive(true).mode(0o700).create(path)
+}
+
+fn private_file() -> OpenOptions {
+    let mut options = OpenOptions::new();
+    options
+        .read(true)
+        .write(true)
+        .create(true)
+        .truncate(false)
+        .mode(0o600);
+    options
+}
+
+fn remove(folder: &Path) -> io::Result<()> {
+    absent(fs::remove_dir_all(folder))
+}
+
+fn remove_file(path: &Path) -> io::Result<()> {
+    absent(fs::remove_file(path))
+}
+
+/// What is not there is removed.
+fn absent(removed: io::Result<()>) -> io::Result<()> {
+    match removed {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
+        removed => removed,
+    }
+}
