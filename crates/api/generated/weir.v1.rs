@@ -403,6 +403,9 @@ pub struct ShareReport {
     pub refused: u64,
     #[prost(string, tag = "11")]
     pub refusal: ::prost::alloc::string::String,
+    /// Store of the coordinator that it runs for.
+    #[prost(bytes = "vec", tag = "12")]
+    pub store: ::prost::alloc::vec::Vec<u8>,
 }
 /// The answer of an instance that was asked what a reload would change.
 #[derive(Clone, PartialEq, ::prost::Message)]

@@ -11,7 +11,7 @@ use weir_api::v1;
 use weir_api::v1::host_said::What as Said;
 
 use crate::carry::{WAITING, carry};
-use crate::state::Session;
+use crate::state::{FAILED, Session};
 
 use super::caller::{Caller, Need};
 use super::{MOST_WAITING, Shared, locked};
@@ -97,7 +97,14 @@ impl Shared {
 
     fn note(&self, host: &str, session: Session, what: Said) {
         match what {
-            Said::Report(report) => self.change(|state| state.report(host, session, report)),
+            Said::Report(mut report) => {
+                for share in &mut report.shares {
+                    if share.store != self.store.id() {
+                        *share = of_another(share);
+                    }
+                }
+                self.change(|state| state.report(host, session, report));
+            }
             Said::Tried(tried) => {
                 let mut tries = locked(&self.tries);
                 // Another host's answer counts for nothing.
@@ -177,6 +184,17 @@ impl Shared {
         // Who asked may have gone: the stream ends then.
         let _ = asked.send(Connection { messages, outlet });
         Ok(Response::new(ReceiverStream::new(told)))
+    }
+}
+
+/// A share that runs for another coordinator: nothing of what is wanted here.
+fn of_another(share: &v1::ShareReport) -> v1::ShareReport {
+    v1::ShareReport {
+        composition: share.composition.clone(),
+        state: FAILED.to_owned(),
+        why: "it runs there for another coordinator, which has to end it first".to_owned(),
+        process: share.process,
+        ..v1::ShareReport::default()
     }
 }
 

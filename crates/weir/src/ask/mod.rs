@@ -107,6 +107,18 @@ fn through(instance: Option<&str>) -> Result<Option<(String, Access)>, Failure> 
     }
 }
 
+/// True of a word that names an instance, of this host or, with `@`, of a coordinator.
+///
+/// # Errors
+///
+/// There is none of that name: says which there are.
+pub(crate) fn is_instance(word: &str) -> Result<(), Failure> {
+    match word.contains('@') {
+        true => through(Some(word)).map(drop),
+        false => find(Some(word)).map(drop),
+    }
+}
+
 /// Runs what waits for answers.
 fn on_this_thread<T>(asking: impl Future<Output = Result<T, Failure>>) -> Result<T, Failure> {
     let runtime = tokio::runtime::Builder::new_current_thread()

@@ -376,6 +376,7 @@ impl Share {
                 composition: self.name.clone(),
                 state: "ending".to_owned(),
                 process: self.process.as_ref().map_or(0, Process::number),
+                store: self.store.clone(),
                 ..v1::ShareReport::default()
             };
         };
@@ -405,6 +406,7 @@ impl Share {
             },
             refused: self.refused.0,
             refusal: self.refused.1.clone(),
+            store: self.store.clone(),
         }
     }
 }

@@ -21,7 +21,7 @@ pub(super) fn trace(args: &TraceArgs) -> Outcome {
     let (instance, filter) = match args.words.as_slice() {
         [] => (None, ""),
         // One word is the name of a running weir, or else a filter.
-        [word] => match (ask::find(Some(word)), read_filter(word)) {
+        [word] => match (ask::is_instance(word), read_filter(word)) {
             (Ok(_), _) => (Some(word.as_str()), ""),
             (_, Ok(_)) => (None, word.as_str()),
             (Err(no_name), Err(no_filter)) => return Err(no_filter.or(no_name)),
@@ -88,7 +88,7 @@ pub(super) fn tap(args: &TapArgs) -> Outcome {
     let (instance, point, filter) = match args.words.as_slice() {
         [point] => (None, point, ""),
         // Two words: the first is the name of a running weir, or else the point.
-        [name, point] if ask::find(Some(name)).is_ok() => (Some(name.as_str()), point, ""),
+        [name, point] if ask::is_instance(name).is_ok() => (Some(name.as_str()), point, ""),
         [point, filter] => (None, point, filter.as_str()),
         [name, point, filter] => (Some(name.as_str()), point, filter.as_str()),
         _ => return Err(Failure::usage("weir tap [NAME] POINT [FILTER]")),

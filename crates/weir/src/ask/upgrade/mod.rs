@@ -51,6 +51,12 @@ pub(crate) fn upgrade(args: &Upgrade) -> Outcome {
             }
         }
     };
+    if super::through(args.shown.instance.as_deref())?.is_some() {
+        return Err(Failure::usage(
+            "an upgrade is followed on the host whose switch runs, also while that becomes another \
+             program: run the command there, without a coordinator",
+        ));
+    }
     let (_, socket) = super::find(args.shown.instance.as_deref())?;
     let mut job = super::ask(args.shown.instance.as_deref(), async |client| {
         let mut job = Job::new(args, client, socket, target);
