@@ -16,7 +16,7 @@ pub(crate) struct Layer {
 }
 
 /// The layers, lowest first.
-pub(crate) const LAYERS: [Layer; 18] = [
+pub(crate) const LAYERS: [Layer; 19] = [
     // The lowest: tables of counters, which the code that counts declares.
     Layer {
         folder: "telemetry",
@@ -142,6 +142,12 @@ pub(crate) const LAYERS: [Layer; 18] = [
     Layer {
         folder: "identity",
         own: &["weir-packet"],
+        others: None,
+    },
+    // What hosts have to run: its store, its service, and an agent's side of that.
+    Layer {
+        folder: "coordinator",
+        own: &["weir-api", "weir-identity"],
         others: None,
     },
     // Commands to threads, traces, taps, the server and the client: no driver, and no
