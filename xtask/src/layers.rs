@@ -184,6 +184,7 @@ pub(crate) const LAYERS: [Layer; 19] = [
             "weir-exec",
             "weir-router",
             "weir-api",
+            "weir-coordinator",
             "weir-identity",
             "weir-ctl",
         ],

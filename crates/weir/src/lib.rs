@@ -68,7 +68,7 @@ use std::process::ExitCode;
 use clap::Parser;
 use weir_nf::host::Kind;
 
-use args::{Args, Command};
+use args::{Agent, Args, Command};
 
 /// The program with the stock functions and `more`. A function of `more` with
 /// a stock function's name takes its place.
@@ -77,6 +77,17 @@ use args::{Args, Command};
 /// the exit codes.
 pub fn main_with(more: &[Kind]) -> ExitCode {
     main_with_args(std::env::args_os(), more)
+}
+
+/// An agent for runtimes, or of a whole host.
+fn run_agent(agent: &Agent, kinds: &[Kind]) -> exit::Outcome {
+    match agent.coordinator {
+        None => run::agent::run(agent, kinds),
+        #[cfg(feature = "control")]
+        Some(_) => attend::run(agent),
+        #[cfg(not(feature = "control"))]
+        Some(_) => Err(exit::Failure::built_without("control")),
+    }
 }
 
 /// [`main_with`] with a command line of the caller's, for programs that have
@@ -90,17 +101,9 @@ pub fn main_with_args(
     let kinds = kinds(more);
     let outcome = match args.command {
         Command::Run(run) => run::run(&run, &kinds),
+        Command::Agent(agent) => run_agent(&agent, &kinds),
         #[cfg(feature = "control")]
-        Command::Agent(agent) if agent.coordinator.is_some() => attend::run(&agent),
-        Command::Agent(agent) => run::agent::run(&agent, &kinds),
-        #[cfg(feature = "control")]
-        Command::Coordinator(args) => coordinator::run(&args, &kinds),
-        #[cfg(feature = "control")]
-        Command::Apply(args) => ask::apply(&args, &kinds),
-        #[cfg(feature = "control")]
-        Command::Describe(args) => ask::describe(&args),
-        #[cfg(feature = "control")]
-        Command::Delete(args) => ask::delete(&args),
+        Command::Coordinated(command) => coordinator::command(&command, &kinds),
         Command::Up(up) => run::up::run(&up, &kinds),
         #[cfg(feature = "control")]
         Command::Get(get) => ask::get(&get),

@@ -33,13 +33,10 @@ fn nothing_is_lost(cluster: &Coordinated) {
 }
 
 #[test]
-fn a_composition_starts_changes_and_ends_on_all_its_hosts() {
+fn a_composition_starts_changes_under_traffic_and_ends() {
     let cluster = Coordinated::new(1);
     let file = cluster.composition(INPUT, "");
-    let apply = |words: &[&str]| {
-        let fixed = ["apply", &file, "--quiet", "--output", "json"];
-        cluster.run(fixed.into_iter().chain(words.iter().copied()))
-    };
+    let apply = |words: &[&str]| apply_json(&cluster, &file, words);
     // What it would do changes nothing.
     let dry = apply(&["--dry-run"]);
     assert_eq!(
@@ -75,6 +72,38 @@ fn a_composition_starts_changes_and_ends_on_all_its_hosts() {
     assert_eq!(cluster.processes(), before, "a process was started anew");
     nothing_is_lost(&cluster);
 
+    end(&cluster);
+}
+
+/// `weir apply` of the composition, with its answer as JSON.
+fn apply_json(cluster: &Coordinated, file: &str, words: &[&str]) -> support::Ran {
+    let fixed = ["apply", file, "--quiet", "--output", "json"];
+    cluster.run(fixed.into_iter().chain(words.iter().copied()))
+}
+
+/// Deletes the composition: nothing of it is left on any host.
+#[track_caller]
+fn end(cluster: &Coordinated) {
+    let name = cluster.name();
+    let deleted = cluster.run_as("op", ["delete", &name]);
+    assert_eq!(deleted.code, 0, "{deleted:?}");
+    for host in HOSTS {
+        let left = std::fs::read_dir(cluster.folder.path(&format!("state/{host}"))).unwrap();
+        let left: Vec<_> = left.flatten().map(|entry| entry.file_name()).collect();
+        assert_eq!(left, ["lock"], "{host}");
+    }
+    assert_eq!(cluster.run_as("op", ["delete", &name]).code, 1);
+}
+
+#[test]
+fn what_is_no_reload_takes_a_word_and_begins_anew() {
+    let cluster = Coordinated::new(6);
+    let file = cluster.composition(INPUT, "");
+    let apply = |words: &[&str]| apply_json(&cluster, &file, words);
+    assert_eq!(apply(&[]).code, 0);
+    let before = cluster.processes();
+    let chain = cluster.folder.path("webedge.yaml");
+    let text = std::fs::read_to_string(&chain).unwrap();
     // A wrong file is refused with its line, by the coordinator, too: the command asks it with files
     // that were right when it read them.
     cluster.folder.write(
@@ -122,14 +151,7 @@ fn a_composition_starts_changes_and_ends_on_all_its_hosts() {
     for kind in ["applied", "share_ready", "switch_runs", "reloaded"] {
         assert!(kinds.contains(&kind), "{kind} is not among {kinds:?}");
     }
-    let deleted = cluster.run(["delete", &name]);
-    assert_eq!(deleted.code, 0, "{deleted:?}");
-    for host in HOSTS {
-        let left = std::fs::read_dir(cluster.folder.path(&format!("state/{host}"))).unwrap();
-        let left: Vec<_> = left.flatten().map(|entry| entry.file_name()).collect();
-        assert_eq!(left, ["lock"], "{host}");
-    }
-    assert_eq!(cluster.run(["delete", &name]).code, 1);
+    end(&cluster);
 }
 
 /// Neither the coordinator nor an agent is needed by what runs, nor for a fail-over: killed, they take
@@ -188,8 +210,7 @@ fn a_killed_coordinator_and_killed_agents_disturb_nothing() {
         let process = third["process"].as_u64()?;
         (third["state"] == "ready" && process != shares[2]).then_some(())
     });
-    let name = cluster.name();
-    assert_eq!(cluster.run(["delete", &name]).code, 0);
+    end(&cluster);
 }
 
 /// A host that was away gets what has changed meanwhile.
@@ -219,8 +240,7 @@ fn a_host_that_was_away_catches_up() {
     cluster.start_agent("gamma");
     let stands = cluster.wait_until("ready");
     assert_eq!(number(&stands, "/running"), 2);
-    let name = cluster.name();
-    assert_eq!(cluster.run(["delete", &name]).code, 0);
+    end(&cluster);
 }
 
 /// A coordinator with another store ends nothing that it has not started.
@@ -251,26 +271,16 @@ fn another_coordinator_ends_nothing() {
     cluster.start_coordinator();
     cluster.wait_until("ready");
     assert_eq!(cluster.processes(), shares);
-    let name = cluster.name();
-    assert_eq!(cluster.run(["delete", &name]).code, 0);
+    end(&cluster);
 }
 
 /// Roles bound what a certificate may do; who has none, or one of another cluster, is not heard.
 #[test]
 fn certificates_say_who_may_do_what() {
-    let mut cluster = Coordinated::secured(5, 4780);
-    cluster.start_coordinator();
-    for host in HOSTS {
-        cluster.start_agent(host);
-    }
-    cluster.wait_for_machines(3);
+    let cluster = secured(5, 4780);
     let file = cluster.composition(INPUT, "");
     let name = cluster.name();
-    let refused = |who: &str, words: &[&str], why: &str| {
-        let ran = cluster.run_as(who, words.iter().copied());
-        assert_eq!(ran.code, 1, "{who} {words:?}: {ran:?}");
-        assert!(ran.err.contains(why), "{who} {words:?}: {ran:?}");
-    };
+    let refused = |who: &str, words: &[&str], why: &str| refused(&cluster, who, words, why);
     let apply = ["apply", &file, "--quiet"];
     for who in ["vi", "alpha"] {
         refused(who, &apply, "it takes the certificate of an operator");
@@ -279,13 +289,13 @@ fn certificates_say_who_may_do_what() {
     assert_eq!(applied.code, 0, "{applied:?}");
     // Instances are asked through it, by their names.
     assert_eq!(cluster.run_as("vi", ["get", "runtimes", &name]).code, 0);
-    let end = ["delete", &name];
+    let delete = ["delete", &name];
     refused(
         "vi",
         &["move", "1", "2", "--instance", &name],
         "of an operator",
     );
-    refused("vi", &end, "of an operator");
+    refused("vi", &delete, "of an operator");
     refused(
         "beta",
         &["get", "compositions"],
@@ -297,6 +307,33 @@ fn certificates_say_who_may_do_what() {
     let moved = ["move", "1", "2", "--count", "3", "--instance", &moved];
     assert_eq!(cluster.run_as("op", moved).code, 0);
 
+    end(&cluster);
+}
+
+/// Starts all with certificates.
+fn secured(net: u8, port: u16) -> Coordinated {
+    let mut cluster = Coordinated::secured(net, port);
+    cluster.start_coordinator();
+    for host in HOSTS {
+        cluster.start_agent(host);
+    }
+    cluster.wait_for_machines(3);
+    cluster
+}
+
+#[track_caller]
+fn refused(cluster: &Coordinated, who: &str, words: &[&str], why: &str) {
+    let ran = cluster.run_as(who, words.iter().copied());
+    assert_eq!(ran.code, 1, "{who} {words:?}: {ran:?}");
+    assert!(ran.err.contains(why), "{who} {words:?}: {ran:?}");
+}
+
+/// Who has no certificate, or one of another cluster, is not heard, and what is no TLS harms nobody.
+#[test]
+fn strangers_are_not_heard() {
+    let cluster = secured(7, 4780);
+    let (name, at) = (cluster.name(), cluster.address());
+    let end = ["delete", &name];
     // Another cluster's operator, and nobody.
     let (other, evil) = (cluster.folder.path("other-ca"), cluster.folder.path("evil"));
     assert_eq!(
@@ -309,7 +346,7 @@ fn certificates_say_who_may_do_what() {
         "pki", "issue", "operator", "x", "--ca", &other, "--folder", &evil,
     ];
     assert_eq!(cluster.run(issue).code, 0);
-    refused("evil", &end, "no coordinator");
+    refused(&cluster, "evil", &end, "no coordinator");
     let plain = cluster.run(["delete", &name, "--coordinator", &at]);
     assert!(plain.err.contains("wants a certificate"), "{plain:?}");
     // An agent speaks for its own host alone.
@@ -364,5 +401,5 @@ fn certificates_say_who_may_do_what() {
             .contains("new certificates are taken")
             .then_some(())
     });
-    assert_eq!(cluster.run_as("op", end).code, 0);
+    refused(&cluster, "op", &end, "there is no composition");
 }

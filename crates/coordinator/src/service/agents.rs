@@ -14,7 +14,7 @@ use crate::carry::{WAITING, carry};
 use crate::state::{FAILED, Session};
 
 use super::caller::{Caller, Need};
-use super::{MOST_WAITING, Shared, locked};
+use super::shared::{Connection, MOST_WAITING, Shared, locked};
 
 /// How long an agent may take to say who it is.
 const HELLO: Duration = Duration::from_secs(5);
@@ -25,12 +25,6 @@ const CARRIED: usize = 64 << 10;
 
 /// A stream of messages to an agent.
 pub(super) type Told<T> = ReceiverStream<Result<T, Status>>;
-
-/// An agent's end of a carried connection.
-pub(super) struct Connection {
-    messages: Streaming<v1::Carried>,
-    outlet: mpsc::Sender<Result<v1::Carried, Status>>,
-}
 
 impl Shared {
     /// An agent is there, until its stream is over.

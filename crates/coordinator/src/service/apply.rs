@@ -13,7 +13,7 @@ use weir_api::v1::apply_response::Takes as Says;
 use crate::files;
 use crate::state::{Session, Takes, Wanted};
 
-use super::{Shared, locked};
+use super::shared::{Shared, locked};
 
 /// How long an instance may take to say what a reload would change: it loads its rules.
 const TRY: Duration = Duration::from_secs(60);

@@ -10,7 +10,7 @@ use weir_api::v1::coordinator_server::Coordinator;
 
 use super::agents::Told;
 use super::caller::{Caller, Need};
-use super::{MOST_WAITING, Shared};
+use super::shared::{MOST_WAITING, Shared};
 
 /// The service of a coordinator.
 pub(super) struct Service(pub(super) Arc<Shared>);

@@ -18,7 +18,7 @@ use tonic::transport::{Channel, Endpoint, Uri};
 use tower::{Service, ServiceExt as _, service_fn};
 
 use super::caller::{Caller, Need};
-use super::{Shared, locked};
+use super::shared::{Shared, locked};
 
 /// How long an instance may take to be connected.
 const CONNECT: Duration = Duration::from_secs(10);

@@ -5,7 +5,7 @@ use std::time::{SystemTime, UNIX_EPOCH};
 
 use weir_api::v1;
 
-use super::{FAILED, READY, RUNS};
+use super::words::{FAILED, READY, RUNS};
 
 /// Most changes that are kept.
 const MOST: usize = 1_000;

@@ -8,6 +8,7 @@ mod changes;
 mod shown;
 #[cfg(test)]
 mod tests;
+mod words;
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -16,6 +17,7 @@ use weir_api::v1;
 
 use changes::Changes;
 pub use changes::Kind;
+pub use words::{ABSENT, FAILED, OVER, READY, RUNS, STARTING};
 
 /// Hosts that are known without being in a composition: agents of any name may connect.
 const MOST_STRANGERS: usize = 1_000;
@@ -335,16 +337,3 @@ impl State {
         Some((session, name))
     }
 }
-
-/// Word of a share whose switch runs.
-pub const RUNS: &str = "runs";
-/// Words for the state of a share.
-pub const READY: &str = "ready";
-/// A share's processes start.
-pub const STARTING: &str = "starting";
-/// A share's processes can't be started, or have ended and wait for their next start.
-pub const FAILED: &str = "failed";
-/// The inputs of a share's switch have ended.
-pub const OVER: &str = "over";
-/// A host has nothing of a composition.
-pub const ABSENT: &str = "absent";

@@ -4,7 +4,8 @@ use std::time::Duration;
 
 use weir_api::v1;
 
-use super::{ABSENT, Composition, FAILED, OVER, READY, RUNS, State};
+use super::words::{ABSENT, FAILED, OVER, READY, RUNS};
+use super::{Composition, State};
 
 impl State {
     /// How each composition stands, by name.

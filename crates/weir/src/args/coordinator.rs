@@ -2,10 +2,23 @@
 
 use std::path::PathBuf;
 
-use clap::Args as ClapArgs;
+use clap::{Args as ClapArgs, Subcommand};
 
 use super::format::Format;
 use super::seconds::seconds;
+
+/// A coordinator, and what it is asked.
+#[derive(Debug, Subcommand)]
+pub(crate) enum Coordinated {
+    /// Keep compositions over several hosts, and tell these what to run
+    Coordinator(Coordinator),
+    /// Have a coordinator take a composition, new or changed
+    Apply(Apply),
+    /// How a composition of a coordinator stands, host by host, and what happened to it
+    Describe(Describe),
+    /// End a composition on all its hosts
+    Delete(Delete),
+}
 
 #[derive(Clone, Debug, ClapArgs)]
 #[command(after_help = "\

@@ -18,13 +18,7 @@ struct Seen {
     hosts: Vec<v1::Host>,
 }
 
-pub(crate) fn get(args: &Get) -> Outcome {
-    if matches!(
-        args.what,
-        GetWhat::Compositions | GetWhat::Machines | GetWhat::Changes
-    ) {
-        return super::compositions::get(args);
-    }
+pub(super) fn get(args: &Get) -> Outcome {
     if args.what == GetWhat::Programs {
         return programs(args);
     }
@@ -46,7 +40,7 @@ pub(crate) fn get(args: &Get) -> Outcome {
         GetWhat::Hosts => hosts(&seen),
         GetWhat::Replicas => replicas(&seen),
         GetWhat::Moves => moves(&seen),
-        // The others were answered above.
+        // Answered above, or a coordinator's.
         _ => runtimes(&seen),
     };
     match args.output {

@@ -3,6 +3,7 @@
 pub(crate) mod at;
 mod compositions;
 mod drops;
+mod either;
 mod events;
 mod flows;
 mod get;
@@ -30,12 +31,12 @@ use crate::exit::Failure;
 
 pub(crate) use compositions::{apply, delete, describe};
 pub(crate) use drops::drops;
+pub(crate) use either::{diff, get};
 pub(crate) use events::events;
 pub(crate) use flows::flows;
-pub(crate) use get::get;
 pub(crate) use list::list;
 pub(crate) use moves::move_units;
-pub(crate) use reload::{diff, reload};
+pub(crate) use reload::reload;
 pub(crate) use resize::{drain, scale};
 pub(crate) use set::set;
 pub(crate) use stats::stats;

@@ -6,10 +6,7 @@ use std::time::Duration;
 use serde_json::{Value, json};
 use weir_api::v1;
 
-use weir_nf::host::Kind;
-
 use crate::args::{Diff, Format, Reload};
-use crate::chains;
 use crate::exit::{Exit, Failure, Outcome};
 use crate::output::{self, counted, thousands};
 use crate::say::say;
@@ -17,14 +14,7 @@ use crate::say::say;
 /// Changes of a list's entries that are shown; the others are counted.
 const MOST_SHOWN: usize = 20;
 
-pub(crate) fn diff(args: &Diff, kinds: &[Kind]) -> Outcome {
-    if let Some(file) = args
-        .file
-        .as_deref()
-        .filter(|file| chains::is_composition(file))
-    {
-        return super::compositions::diff(args, file, kinds);
-    }
+pub(super) fn diff(args: &Diff) -> Outcome {
     let file = match &args.file {
         None => String::new(),
         // The instance may run elsewhere.

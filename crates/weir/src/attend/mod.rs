@@ -4,6 +4,7 @@
 //! when this agent ends, is killed, or hears no coordinator; the next agent adopts it. All that is
 //! needed for that is in a folder ([`folder`]).
 
+mod event;
 mod folder;
 mod network;
 mod process;
@@ -29,18 +30,6 @@ use shares::Shares;
 
 /// Interval in which processes are looked after.
 const LOOK: Duration = Duration::from_millis(50);
-
-/// What comes to the thread that looks after processes.
-pub(super) enum Event {
-    /// All that this host has to run.
-    Run(v1::Shares),
-    /// A switch was asked to reload a revision: why it did not.
-    Reloaded {
-        composition: String,
-        revision: u64,
-        refusal: Option<String>,
-    },
-}
 
 /// Runs the agent until it is ended. What it has started goes on.
 pub(crate) fn run(args: &Args) -> Outcome {

@@ -15,7 +15,7 @@ use weir_graph::load_composition;
 use crate::coordinator::refresh;
 use crate::say::say;
 
-use super::Event;
+use super::event::Event;
 use super::folder::{Folder, ShareFolder};
 use super::share::Reload;
 

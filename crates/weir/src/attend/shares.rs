@@ -9,7 +9,7 @@ use weir_identity::check_name;
 
 use crate::say::say;
 
-use super::Event;
+use super::event::Event;
 use super::folder::Folder;
 use super::share::{Reload, Share};
 

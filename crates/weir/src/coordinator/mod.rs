@@ -14,7 +14,8 @@ use weir_ctl::server::Socket;
 use weir_identity::{Credentials, Role};
 use weir_nf::host::Kind;
 
-use crate::args::Coordinator as Args;
+use crate::args::{Coordinated, Coordinator as Args};
+use crate::ask;
 use crate::exit::{Exit, Failure, Outcome};
 use crate::say::say;
 use crate::service::Service;
@@ -26,8 +27,18 @@ const LOOK: Duration = Duration::from_millis(100);
 /// The same for certificates.
 const REFRESH: Duration = Duration::from_secs(10);
 
+/// Runs a coordinator, or asks one.
+pub(crate) fn command(command: &Coordinated, kinds: &[Kind]) -> Outcome {
+    match command {
+        Coordinated::Coordinator(args) => run(args, kinds),
+        Coordinated::Apply(args) => ask::apply(args, kinds),
+        Coordinated::Describe(args) => ask::describe(args),
+        Coordinated::Delete(args) => ask::delete(args),
+    }
+}
+
 /// Runs a coordinator until it is ended.
-pub(crate) fn run(args: &Args, kinds: &[Kind]) -> Outcome {
+fn run(args: &Args, kinds: &[Kind]) -> Outcome {
     let signals = crate::run::end_signals()?;
     let mut control = match &args.socket {
         Some(path) => Socket::at(path, false)?,
