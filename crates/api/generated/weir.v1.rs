@@ -381,10 +381,10 @@ pub struct ShareReport {
     /// What its process was started for (`Share.epoch`); 0 where it has none.
     #[prost(uint64, tag = "2")]
     pub epoch: u64,
-    /// Revision of the files.
+    /// Revision of the files that its processes read.
     #[prost(uint64, tag = "3")]
     pub revision: u64,
-    /// As in `HostShare`.
+    /// As in `HostShare`, or `ending`.
     #[prost(string, tag = "4")]
     pub state: ::prost::alloc::string::String,
     #[prost(string, tag = "5")]
@@ -406,6 +406,12 @@ pub struct ShareReport {
     /// Store of the coordinator that it runs for.
     #[prost(bytes = "vec", tag = "12")]
     pub store: ::prost::alloc::vec::Vec<u8>,
+    /// Revision that the host was told last, which `state` is about.
+    #[prost(uint64, tag = "13")]
+    pub wanted: u64,
+    /// Revision whose files it holds beside those that its processes read, or has put in their place.
+    #[prost(uint64, tag = "14")]
+    pub held: u64,
 }
 /// The answer of an instance that was asked what a reload would change.
 #[derive(Clone, PartialEq, ::prost::Message)]
@@ -461,10 +467,14 @@ pub struct Share {
     /// Key of the links between its hosts.
     #[prost(bytes = "vec", tag = "4")]
     pub key: ::prost::alloc::vec::Vec<u8>,
+    /// Absent where the host has said that it holds them.
     #[prost(message, optional, tag = "5")]
     pub files: ::core::option::Option<Files>,
-    /// All hosts have the files of this revision: the switch that runs here takes them.
+    /// All hosts hold the files of this revision: its processes read them from now on.
     #[prost(bool, tag = "6")]
+    pub put: bool,
+    /// All hosts have put them in place: the switch that runs here takes them.
+    #[prost(bool, tag = "7")]
     pub reload: bool,
 }
 #[derive(Clone, PartialEq, ::prost::Message)]

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 use std::fs;
-use std::io;
+use std::io::{self, Write as _};
 use std::path::{Component, Path, PathBuf};
 
 use weir_api::v1;
@@ -94,7 +94,10 @@ pub fn write(files: &v1::Files, folder: &Path) -> io::Result<()> {
         if let Some(parent) = path.parent() {
             fs::create_dir_all(parent)?;
         }
-        fs::write(&path, content)?;
+        let mut file = fs::File::create(&path)?;
+        file.write_all(content)?;
+        // Whoever says that it has them has them after a power cut, too.
+        file.sync_all()?;
     }
     Ok(())
 }

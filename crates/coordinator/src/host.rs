@@ -17,7 +17,7 @@ use crate::carry::{WAITING, carry};
 use crate::files;
 
 /// Longest message: the files of all compositions of a host.
-const MOST_OCTETS: usize = 16 * files::MOST_OCTETS;
+pub(crate) const MOST_OCTETS: usize = 16 * files::MOST_OCTETS;
 
 /// What an agent does of what it is told.
 pub trait Work: Send + Sync + 'static {

@@ -5,7 +5,7 @@
 use std::collections::BTreeMap;
 use std::fs::{self, OpenOptions};
 use std::os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use prost::Message as _;
 use redb::backends::FileBackend;
@@ -41,12 +41,15 @@ struct Kept {
     hosts: Vec<String>,
     #[prost(btree_map = "string, string", tag = "3")]
     keys: BTreeMap<String, String>,
+    #[prost(string, repeated, tag = "4")]
+    switches: Vec<String>,
 }
 
 /// The store of one coordinator.
 #[derive(Debug)]
 pub struct Store {
     database: Database,
+    scratch: PathBuf,
     id: [u8; 16],
 }
 
@@ -82,15 +85,30 @@ impl Store {
             }
             why => failed(&why),
         })?;
+        // What one that was killed has left of its checks.
+        let scratch = folder.join("scratch");
+        match fs::remove_dir_all(&scratch) {
+            Err(why) if why.kind() != std::io::ErrorKind::NotFound => return Err(failed(&why)),
+            _ => private.create(&scratch).map_err(|why| failed(&why))?,
+        }
         let mut id = [0; 16];
         crate::random::fill(&mut id).map_err(|why| failed(&why))?;
         let (version, id) = prepare(&database, id).map_err(|why| failed(&why))?;
         match version {
-            OWN_VERSION => Ok(Store { database, id }),
+            OWN_VERSION => Ok(Store {
+                database,
+                scratch,
+                id,
+            }),
             other => Err(failed(&format!(
                 "it is of version {other}, and this weir knows version {OWN_VERSION}: run a newer one"
             ))),
         }
+    }
+
+    /// A folder for files that are looked at and go again.
+    pub(crate) fn scratch(&self) -> &Path {
+        &self.scratch
     }
 
     /// A name that no other store has.
@@ -190,7 +208,12 @@ fn prepare(database: &Database, new: [u8; 16]) -> Result<(u64, [u8; 16]), redb::
 }
 
 fn kept(taken: &Taken) -> Kept {
-    let Facts { name, hosts, keys } = taken.wanted.facts.clone();
+    let Facts {
+        name,
+        hosts,
+        switches,
+        keys,
+    } = taken.wanted.facts.clone();
     Kept {
         share: Some(v1::Share {
             composition: name,
@@ -198,9 +221,11 @@ fn kept(taken: &Taken) -> Kept {
             epoch: taken.epoch,
             key: taken.key.to_vec(),
             files: Some(taken.wanted.files.clone()),
+            put: false,
             reload: false,
         }),
         hosts,
+        switches,
         keys,
     }
 }
@@ -216,6 +241,7 @@ fn taken(kept: Kept) -> Result<Taken, String> {
             facts: Facts {
                 name: share.composition,
                 hosts: kept.hosts,
+                switches: kept.switches,
                 keys: kept.keys,
             },
             files: share.files.ok_or("it has no files")?,
@@ -236,6 +262,7 @@ mod tests {
                 facts: Facts {
                     name: name.to_owned(),
                     hosts: vec!["alpha".to_owned()],
+                    switches: vec!["alpha".to_owned()],
                     keys: [("ports".to_owned(), "gen".to_owned())].into(),
                 },
                 files: v1::Files {

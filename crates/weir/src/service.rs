@@ -80,10 +80,12 @@ pub(crate) enum Part {
     Runs,
     /// Its switch stands by.
     StandsBy,
+    /// The inputs of its switch have ended by themselves.
+    Over,
 }
 
 impl Part {
-    pub(crate) const ALL: [Part; 3] = [Part::Agent, Part::Runs, Part::StandsBy];
+    pub(crate) const ALL: [Part; 4] = [Part::Agent, Part::Runs, Part::StandsBy, Part::Over];
 
     /// What the manager shows.
     pub(crate) const fn status(self) -> &'static str {
@@ -91,6 +93,7 @@ impl Part {
             Part::Agent => "its agent waits for switches",
             Part::Runs => "its switch runs",
             Part::StandsBy => "its switch stands by",
+            Part::Over => "the inputs of its switch have ended",
         }
     }
 }

@@ -90,7 +90,7 @@ fn end(cluster: &Coordinated) {
     for host in HOSTS {
         let left = std::fs::read_dir(cluster.folder.path(&format!("state/{host}"))).unwrap();
         let left: Vec<_> = left.flatten().map(|entry| entry.file_name()).collect();
-        assert_eq!(left, ["lock"], "{host}");
+        assert_eq!(left, [".lock"], "{host}");
     }
     assert_eq!(cluster.run_as("op", ["delete", &name]).code, 1);
 }

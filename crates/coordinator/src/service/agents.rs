@@ -14,12 +14,17 @@ use crate::carry::{WAITING, carry};
 use crate::state::{FAILED, Session};
 
 use super::caller::{Caller, Need};
-use super::shared::{Connection, MOST_WAITING, Shared, locked};
+use super::shared::{Connection, MOST_WAITING, Open, Shared, locked};
 
 /// How long an agent may take to say who it is.
 const HELLO: Duration = Duration::from_secs(5);
 /// How long a connection to an instance may take.
 const OPEN: Duration = Duration::from_secs(5);
+/// Shares that an agent may speak of, and characters of what it says of one.
+const MOST_SHARES: usize = 1_000;
+const LONGEST_TEXT: usize = 2_000;
+/// Characters of a version.
+const LONGEST_VERSION: usize = 64;
 /// Octets of a carried connection that wait at each end.
 const CARRIED: usize = 64 << 10;
 
@@ -44,7 +49,9 @@ impl Shared {
                 "the first message says which host it is",
             ));
         };
-        let v1::HostHello { host, version } = hello;
+        let v1::HostHello { host, mut version } = hello;
+        plain(&mut version);
+        version = version.chars().take(LONGEST_VERSION).collect();
         check_name(&host)?;
         if !caller.may_be(&host) {
             return Err(Status::permission_denied(format!(
@@ -57,12 +64,16 @@ impl Shared {
         let now = self.now();
         let from = (address, version);
         let connected = self.change(|state| state.connect(now, (&host, session), from));
-        if let Err(why) = connected {
-            locked(&self.agents).remove(&session);
-            return Err(Status::resource_exhausted(why));
+        match connected {
+            // It takes nothing any more: what it says is over.
+            Ok(former) => former.into_iter().for_each(|former| self.forget(former)),
+            Err(why) => {
+                self.forget(session);
+                return Err(Status::resource_exhausted(why));
+            }
         }
         tokio::spawn(async move {
-            self.hear(&host, session, said).await;
+            self.hear((&host, session), &caller, said).await;
             self.forget(session);
             let now = self.now();
             self.change(|state| state.disconnect(now, &host, session));
@@ -71,15 +82,20 @@ impl Shared {
     }
 
     /// Hears an agent, until it is over, or takes nothing any more.
-    async fn hear(&self, host: &str, session: Session, mut said: Streaming<v1::HostSaid>) {
+    async fn hear(
+        &self,
+        (host, session): (&str, Session),
+        caller: &Caller,
+        mut said: Streaming<v1::HostSaid>,
+    ) {
         loop {
             let next = tokio::time::timeout(Duration::from_secs(1), said.next()).await;
             let is_there = locked(&self.agents)
                 .get(&session)
                 .is_some_and(|way| !way.is_closed());
             match next {
-                // One that is cut off connects anew.
-                _ if !is_there => return,
+                // One that is cut off, or whose certificate has expired, connects anew.
+                _ if !is_there || caller.is_over() => return,
                 Err(_) => {}
                 Ok(Some(Ok(v1::HostSaid { what: Some(what) }))) => {
                     self.note(host, session, what);
@@ -92,7 +108,10 @@ impl Shared {
     fn note(&self, host: &str, session: Session, what: Said) {
         match what {
             Said::Report(mut report) => {
+                report.shares.truncate(MOST_SHARES);
                 for share in &mut report.shares {
+                    plain(&mut share.why);
+                    plain(&mut share.refusal);
                     if share.store != self.store.id() {
                         *share = of_another(share);
                     }
@@ -116,7 +135,24 @@ impl Shared {
     fn forget(&self, session: Session) {
         locked(&self.agents).remove(&session);
         locked(&self.tries).retain(|_, (of, _)| *of != session);
-        locked(&self.opens).retain(|_, (of, _)| *of != session);
+        locked(&self.opens).retain(|_, open| open.session != session);
+    }
+
+    /// The agent on the host whose switch runs, and the host.
+    ///
+    /// # Errors
+    ///
+    /// There is none: why.
+    pub(super) fn switch_of(&self, instance: &str) -> Result<(Session, String), String> {
+        let state = self.state();
+        let switch = state.switch_of(instance);
+        match switch.map(|(session, host)| (session, host.to_owned())) {
+            Some(switch) => Ok(switch),
+            None if state.taken(instance).is_some() => Err(format!(
+                "no switch of `{instance}` runs on a host that is connected"
+            )),
+            None => Err(format!("there is no composition `{instance}`")),
+        }
     }
 
     /// Opens a connection to an instance on the host whose switch runs.
@@ -125,17 +161,15 @@ impl Shared {
     ///
     /// There is no such instance, or its host does not connect to it: why.
     pub(super) async fn open(&self, instance: &str) -> Result<tokio::io::DuplexStream, String> {
-        let switch = self.state().switch_of(instance).map(|(session, _)| session);
-        let Some(session) = switch else {
-            let known = self.state().taken(instance).is_some();
-            return Err(match known {
-                true => format!("no switch of `{instance}` runs on a host that is connected"),
-                false => format!("there is no composition `{instance}`"),
-            });
-        };
+        let (session, host) = self.switch_of(instance)?;
         let id = self.number();
-        let (sender, opened) = oneshot::channel();
-        locked(&self.opens).insert(id, (session, sender));
+        let (asked, opened) = oneshot::channel();
+        let open = Open {
+            session,
+            host,
+            asked,
+        };
+        locked(&self.opens).insert(id, open);
         let what = v1::host_told::What::Open(v1::OpenInstance {
             id,
             composition: instance.to_owned(),
@@ -162,7 +196,7 @@ impl Shared {
         self: Arc<Self>,
         request: Request<Streaming<v1::Carried>>,
     ) -> Result<Response<Told<v1::Carried>>, Status> {
-        Caller::of(&request, Need::Attend)?;
+        let caller = Caller::of(&request, Need::Attend)?;
         let mut messages = request.into_inner();
         let first = tokio::time::timeout(HELLO, messages.next()).await;
         let Ok(Some(Ok(first))) = first else {
@@ -170,8 +204,14 @@ impl Shared {
                 "the first message says which connection it is",
             ));
         };
-        let asked = locked(&self.opens).remove(&first.id);
-        let Some((_, asked)) = asked else {
+        let mut opens = locked(&self.opens);
+        // Another host's connection is none of this agent's business.
+        let is_its = opens
+            .get(&first.id)
+            .is_some_and(|open| caller.may_be(&open.host));
+        let open = is_its.then(|| opens.remove(&first.id)).flatten();
+        drop(opens);
+        let Some(Open { asked, .. }) = open else {
             return Err(Status::not_found("nobody waits for that connection"));
         };
         let (outlet, told) = mpsc::channel(WAITING);
@@ -181,11 +221,21 @@ impl Shared {
     }
 }
 
+/// Has a text of an agent be one that may be kept and shown: not long, and without what means something
+/// to a terminal.
+fn plain(text: &mut String) {
+    let fits = text.chars().take(LONGEST_TEXT);
+    *text = fits
+        .map(|c| if c.is_control() && c != '\n' { ' ' } else { c })
+        .collect();
+}
+
 /// A share that runs for another coordinator: nothing of what is wanted here.
 fn of_another(share: &v1::ShareReport) -> v1::ShareReport {
     v1::ShareReport {
         composition: share.composition.clone(),
         state: FAILED.to_owned(),
+        wanted: u64::MAX,
         why: "it runs there for another coordinator, which has to end it first".to_owned(),
         process: share.process,
         ..v1::ShareReport::default()

@@ -11,7 +11,7 @@ use weir_api::v1;
 use weir_api::v1::apply_response::Takes as Says;
 
 use crate::files;
-use crate::state::{Session, Takes, Wanted};
+use crate::state::{Session, Takes, Unasked, Wanted};
 
 use super::shared::{Shared, locked};
 
@@ -23,7 +23,7 @@ struct Scratch(PathBuf);
 
 impl Drop for Scratch {
     fn drop(&mut self) {
-        // What is left is found in the folder for temporary files.
+        // What is left goes when the store is opened again.
         let _ = fs::remove_dir_all(&self.0);
     }
 }
@@ -51,10 +51,10 @@ impl Shared {
             }
         };
         let name = wanted.facts.name.clone();
-        let (mut takes, mut reasons) = self.state().plan(&wanted);
+        let (mut takes, mut reasons) = self.state().plan(&wanted, request.anew);
         let mut reload = None;
         if takes == Takes::Reload {
-            let said = self.try_reload(&name, &wanted, request.anew).await?;
+            let said = self.try_reload(&name, &wanted).await?;
             if let Some(said) = &said {
                 reasons.extend(said.refused.iter().cloned());
                 if !said.wrong.is_empty() {
@@ -89,9 +89,8 @@ impl Shared {
             return Ok(Err(format!("error: {why}")));
         }
         let failed = |error: std::io::Error| Status::internal(format!("can't check it: {error}"));
-        let name = format!("weir-coordinator-{}-{number}", std::process::id());
-        let folder = std::env::temp_dir().join(name);
-        // Nobody else may have made it, or look into it.
+        let folder = self.store.scratch().join(number.to_string());
+
         let mut private = fs::DirBuilder::new();
         std::os::unix::fs::DirBuilderExt::mode(&mut private, 0o700);
         private.create(&folder).map_err(failed)?;
@@ -110,25 +109,14 @@ impl Shared {
         &self,
         name: &str,
         wanted: &Wanted,
-        anew: bool,
     ) -> Result<Option<v1::ReloadResponse>, Status> {
         let switch = self.state().switch_of(name).map(|(session, _)| session);
         let Some(session) = switch else {
-            let hosts = self
-                .state()
-                .taken(name)
-                .map(|taken| taken.wanted.facts.hosts.clone());
-            let machines = self.state().machines(self.now());
-            let is_away = |host: &String| {
-                let mut machines = machines.iter();
-                machines.any(|machine| machine.name == *host && !machine.connected)
-            };
-            let away = hosts.iter().flatten().find(|host| is_away(host));
-            return match away.filter(|_| !anew) {
-                None => Ok(None),
-                Some(host) => Err(Status::failed_precondition(format!(
-                    "no switch of `{name}` can be asked what the change takes, and host {host} is not \
-                     connected: it may have the switch. Connect it, or begin anew"
+            return match self.state().unasked(name) {
+                Unasked::Reads => Ok(None),
+                Unasked::Unknown(why) => Err(Status::failed_precondition(format!(
+                    "no switch of `{name}` can be asked what the change takes: {why}. Try again when it runs, \
+                     or begin anew (`--anew`)"
                 ))),
             };
         };
@@ -155,10 +143,11 @@ impl Shared {
         let gone = || "its host is not connected any more".to_owned();
         let told = self.tell(session, what);
         let answer = match told {
-            true => tokio::time::timeout(TRY, tried).await,
-            false => return Err(gone()),
+            true => Some(tokio::time::timeout(TRY, tried).await),
+            false => None,
         };
         locked(&self.tries).remove(&id);
+        let answer = answer.ok_or_else(gone)?;
         let tried = match answer {
             Ok(tried) => tried.map_err(|_| gone())?,
             Err(_) => return Err("its host has not answered in time".to_owned()),

@@ -2,6 +2,7 @@
 
 use std::fmt;
 use std::net::SocketAddr;
+use std::time::SystemTime;
 
 use tonic::{Request, Status};
 use weir_identity::{Peer, Role};
@@ -11,15 +12,15 @@ use weir_identity::{Peer, Role};
 pub(super) enum Caller {
     /// The user who runs the coordinator, on its Unix socket.
     Owner,
-    /// Whom a certificate names, and where from.
-    Peer(Peer, SocketAddr),
+    /// Whom a certificate names, where from, and until when it is valid.
+    Peer(Peer, SocketAddr, SystemTime),
 }
 
 impl fmt::Display for Caller {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Caller::Owner => f.write_str("the owner"),
-            Caller::Peer(peer, _) => peer.fmt(f),
+            Caller::Peer(peer, ..) => peer.fmt(f),
         }
     }
 }
@@ -50,6 +51,11 @@ impl Caller {
         let caller = about.get::<Caller>().cloned();
         // Each connection has one; what has none may do nothing.
         let caller = caller.ok_or_else(|| Status::unauthenticated("nobody knows who calls"))?;
+        if caller.is_over() {
+            return Err(Status::unauthenticated(format!(
+                "the certificate of {caller} has expired: get another one, and connect again"
+            )));
+        }
         match caller.may(need) {
             true => Ok(caller),
             false => Err(Status::permission_denied(caller.denied(need))),
@@ -59,7 +65,7 @@ impl Caller {
     fn may(&self, need: Need) -> bool {
         match self {
             Caller::Owner => true,
-            Caller::Peer(peer, _) => match need {
+            Caller::Peer(peer, ..) => match need {
                 Need::View => matches!(peer.role(), Role::Operator | Role::Viewer),
                 Need::Change => peer.role() == Role::Operator,
                 Need::Attend => peer.role() == Role::Agent,
@@ -67,11 +73,24 @@ impl Caller {
         }
     }
 
+    /// True of one whose certificate has expired since it has connected.
+    pub(super) fn is_over(&self) -> bool {
+        match self {
+            Caller::Owner => false,
+            Caller::Peer(_, _, until) => *until <= SystemTime::now(),
+        }
+    }
+
+    /// True of one that looks on alone.
+    pub(super) fn is_viewer(&self) -> bool {
+        matches!(self, Caller::Peer(peer, ..) if peer.role() == Role::Viewer)
+    }
+
     /// Where it calls from.
     pub(super) fn address(&self) -> String {
         match self {
             Caller::Owner => "this host".to_owned(),
-            Caller::Peer(_, from) => from.to_string(),
+            Caller::Peer(_, from, _) => from.to_string(),
         }
     }
 
@@ -88,7 +107,7 @@ impl Caller {
     pub(super) fn may_be(&self, host: &str) -> bool {
         match self {
             Caller::Owner => true,
-            Caller::Peer(peer, _) => peer.name() == host,
+            Caller::Peer(peer, ..) => peer.name() == host,
         }
     }
 }

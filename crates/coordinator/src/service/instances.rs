@@ -43,8 +43,9 @@ const VIEWS: [&str; 13] = [
 #[derive(Clone)]
 pub(super) struct Instances {
     shared: Arc<Shared>,
-    /// By name: connected when they are first called, and again where that was cut.
-    channels: Arc<Mutex<HashMap<String, Channel>>>,
+    /// By name, and apart for viewers, so that these hold up nobody else: connected when they are first
+    /// called, and again where that was cut.
+    channels: Arc<Mutex<HashMap<(String, bool), Channel>>>,
 }
 
 impl Instances {
@@ -60,19 +61,18 @@ impl Instances {
         mut request: http::Request<Body>,
     ) -> Result<http::Response<Body>, Status> {
         let need = need_of(request.uri().path());
-        Caller::within(request.extensions(), need)?;
+        let caller = Caller::within(request.extensions(), need)?;
         let authority = request.uri().authority();
         let name = authority
             .map_or("", |authority| authority.host())
             .to_owned();
         // Checked before it is dialled: names that are nobody's make no channels.
-        if self.shared.state().switch_of(&name).is_none() {
-            let why = self.shared.open(&name).await.err();
-            return Err(Status::unavailable(why.unwrap_or_default()));
+        if let Err(why) = self.shared.switch_of(&name) {
+            return Err(Status::unavailable(why));
         }
         // What came with the connection stays here.
         request.extensions_mut().clear();
-        let channel = self.channel(&name);
+        let channel = self.channel(&name, caller.is_viewer());
         let channel = channel.map_err(|_| Status::invalid_argument("that is no name"))?;
         let passed = channel.oneshot(request).await;
         passed.map_err(|error| {
@@ -85,9 +85,9 @@ impl Instances {
     }
 
     /// The way to an instance, connected when it is used.
-    fn channel(&self, name: &str) -> Result<Channel, http::uri::InvalidUri> {
+    fn channel(&self, name: &str, views: bool) -> Result<Channel, http::uri::InvalidUri> {
         let mut channels = locked(&self.channels);
-        if let Some(channel) = channels.get(name) {
+        if let Some(channel) = channels.get(&(name.to_owned(), views)) {
             return Ok(channel.clone());
         }
         let (shared, of) = (self.shared.clone(), name.to_owned());
@@ -104,7 +104,7 @@ impl Instances {
             .connect_timeout(CONNECT)
             .connect_with_connector_lazy(connector);
         // Only compositions that there are get here, so that these are few.
-        channels.insert(name.to_owned(), channel.clone());
+        channels.insert((name.to_owned(), views), channel.clone());
         Ok(channel)
     }
 }

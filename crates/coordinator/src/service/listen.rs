@@ -16,8 +16,10 @@ use weir_identity::{Credentials, Secured};
 
 use super::caller::Caller;
 
-/// Connections at a time, those that have not shown a certificate yet among them.
+/// Connections of a listener at a time.
 const CONNECTIONS: usize = 512;
+/// Connections that have not shown a certificate yet: each has five seconds for it.
+const HANDSHAKES: usize = 128;
 /// Interval in which refused peers are told of.
 const TELL: Duration = Duration::from_secs(1);
 
@@ -53,9 +55,9 @@ impl Connected for Link {
 /// Accepts connections of all listeners.
 pub(super) fn accept(listeners: Vec<Listener>) -> mpsc::Receiver<io::Result<Link>> {
     let (sender, receiver) = mpsc::channel(1);
-    let places = Arc::new(Semaphore::new(CONNECTIONS));
     for listener in listeners {
-        let (sender, places) = (sender.clone(), places.clone());
+        // Each has places of its own: whoever fills those of one keeps nobody from the other.
+        let (sender, places) = (sender.clone(), Arc::new(Semaphore::new(CONNECTIONS)));
         tokio::spawn(async move {
             match listener {
                 Listener::Unix(listener) => accept_unix(listener, sender, places).await,
@@ -109,6 +111,7 @@ async fn accept_tcp(
     places: Arc<Semaphore>,
 ) {
     let refusals = Arc::new(Semaphore::new(1));
+    let handshakes = Arc::new(Semaphore::new(HANDSHAKES));
     loop {
         let accepted = tokio::select! {
             accepted = listener.accept() => accepted,
@@ -118,14 +121,22 @@ async fn accept_tcp(
             pause().await;
             continue;
         };
-        let Ok(place) = places.clone().try_acquire_owned() else {
+        let Ok(turn) = handshakes.clone().try_acquire_owned() else {
             continue;
         };
-        let (credentials, sender, refusals) =
-            (credentials.clone(), sender.clone(), refusals.clone());
+        let (places, credentials, sender, refusals) = (
+            places.clone(),
+            credentials.clone(),
+            sender.clone(),
+            refusals.clone(),
+        );
         tokio::spawn(async move {
-            match let_in((stream, from), &credentials).await {
-                Ok((stream, caller)) => {
+            let let_in = let_in((stream, from), &credentials).await;
+            drop(turn);
+            let place = places.try_acquire_owned();
+            let place = place.map_err(|_| format!("{CONNECTIONS} connections are open already"));
+            match let_in.and_then(|it| Ok((it, place?))) {
+                Ok(((stream, caller), place)) => {
                     let link = Link {
                         stream,
                         caller,
@@ -135,7 +146,6 @@ async fn accept_tcp(
                 }
                 // Whoever knocks often is told of once a second.
                 Err(why) => {
-                    drop(place);
                     if let Ok(turn) = refusals.try_acquire_owned() {
                         tell(format!("{} is refused: {why}", from.ip()));
                         tokio::time::sleep(TELL).await;
@@ -158,7 +168,7 @@ async fn let_in(
         .accept(stream)
         .await
         .map_err(|why| why.to_string())?;
-    let caller = Caller::Peer(secured.peer().clone(), from);
+    let caller = Caller::Peer(secured.peer().clone(), from, secured.expires());
     Ok((Stream::Secured(Box::new(secured)), caller))
 }
 

@@ -37,7 +37,7 @@ pub async fn serve(
     let shared = Arc::new(Shared::new(store, reader, (revision, kept)));
     let service = CoordinatorServer::new(coordinator::Service(shared.clone()))
         .max_decoding_message_size(MOST_OCTETS)
-        .max_encoding_message_size(MOST_OCTETS);
+        .max_encoding_message_size(crate::host::MOST_OCTETS);
     let served = Server::builder()
         .http2_keepalive_interval(Some(Duration::from_secs(10)))
         .http2_keepalive_timeout(Some(Duration::from_secs(10)))

@@ -38,8 +38,8 @@ pub(super) struct Shared {
     pub(super) agents: Mutex<BTreeMap<Session, mpsc::Sender<Result<v1::HostTold, Status>>>>,
     /// Those who wait for an agent's answer, by its number.
     pub(super) tries: Mutex<BTreeMap<u64, (Session, oneshot::Sender<v1::HostTried>)>>,
-    /// Those who wait for a connection to an instance, by its number, each with the agent's host.
-    pub(super) opens: Mutex<BTreeMap<u64, (Session, oneshot::Sender<Connection>)>>,
+    /// Those who wait for a connection to an instance, by its number.
+    pub(super) opens: Mutex<BTreeMap<u64, Open>>,
     /// Numbers of sessions, tries and connections.
     numbers: AtomicU64,
     /// Changed with whatever has happened.
@@ -118,4 +118,12 @@ pub(super) fn locked<T>(what: &Mutex<T>) -> MutexGuard<'_, T> {
 pub(super) struct Connection {
     pub(super) messages: Streaming<v1::Carried>,
     pub(super) outlet: mpsc::Sender<Result<v1::Carried, Status>>,
+}
+
+/// Somebody who waits for a connection to an instance.
+pub(super) struct Open {
+    pub(super) session: Session,
+    /// The host that is to carry it.
+    pub(super) host: String,
+    pub(super) asked: oneshot::Sender<Connection>,
 }

@@ -29,6 +29,8 @@ pub struct Facts {
     pub name: String,
     /// Names of its hosts, in order.
     pub hosts: Vec<String>,
+    /// Those of them that have a switch.
+    pub switches: Vec<String>,
     /// Its keys, each with its value as text: what can't change under traffic.
     pub keys: BTreeMap<String, String>,
 }
@@ -88,8 +90,31 @@ struct Host {
     address: String,
     version: String,
     reports: BTreeMap<String, v1::ShareReport>,
+    /// Its session has said how its shares stand.
+    has_reported: bool,
     /// What its session was told last.
-    told: Option<v1::Shares>,
+    told: Option<Vec<Order>>,
+}
+
+/// What a host is told of one composition, without what does not change with its revision.
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct Order {
+    name: String,
+    revision: u64,
+    epoch: u64,
+    put: bool,
+    reload: bool,
+    /// The host holds the files, so that they are not sent.
+    held: bool,
+}
+
+/// What becomes of a change of files where no switch says what it takes.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Unasked {
+    /// Whoever starts reads them.
+    Reads,
+    /// Nobody can say: why.
+    Unknown(String),
 }
 
 /// All that a coordinator knows. Times are since its start.
@@ -118,8 +143,9 @@ impl State {
         }
     }
 
-    /// What taking it would take, and why it would begin anew.
-    pub fn plan(&self, wanted: &Wanted) -> (Takes, Vec<String>) {
+    /// What taking it would take, and why it would begin anew: also one that is as it was, where that is
+    /// `asked` for.
+    pub fn plan(&self, wanted: &Wanted, asked: bool) -> (Takes, Vec<String>) {
         let Some(composition) = self.compositions.get(&wanted.facts.name) else {
             return (Takes::Start, Vec::new());
         };
@@ -131,11 +157,16 @@ impl State {
         let changed = keys
             .into_iter()
             .filter(|key| old.get(*key) != new.get(*key));
-        let reasons: Vec<String> = changed
+        let mut reasons: Vec<String> = changed
             .map(|key| format!("`{key}` of the composition has changed"))
             .collect();
+        // Its processes have the path on their command lines.
+        if before.files.composition != wanted.files.composition {
+            reasons.push("the file of the composition has another name".to_owned());
+        }
         let takes = match (reasons.is_empty(), before.files == wanted.files) {
             (false, _) => Takes::Anew,
+            (true, _) if asked => Takes::Anew,
             (true, false) => Takes::Reload,
             (true, true) => Takes::Nothing,
         };
@@ -202,7 +233,31 @@ impl State {
         self.compositions.get(name).map(|it| &it.taken)
     }
 
-    /// An agent has connected: the newest one is the host's.
+    /// What becomes of a change of files where no switch runs that could be asked.
+    pub fn unasked(&self, name: &str) -> Unasked {
+        let Some(taken) = self.taken(name) else {
+            return Unasked::Reads;
+        };
+        for host in &taken.wanted.facts.switches {
+            let Some(report) = self.report_of(host, name) else {
+                let is_there = self
+                    .hosts
+                    .get(host)
+                    .is_some_and(|host| host.session.is_some());
+                return Unasked::Unknown(match is_there {
+                    true => format!("host {host} has not said yet how its switch stands"),
+                    false => format!("host {host}, which has a switch, is not connected"),
+                });
+            };
+            if report.state == STARTING || report.state == READY {
+                return Unasked::Unknown(format!("the switch of host {host} starts, or stands by"));
+            }
+        }
+        Unasked::Reads
+    }
+
+    /// An agent has connected: the newest one is the host's. The session of the one before, if that was
+    /// not over yet.
     ///
     /// # Errors
     ///
@@ -212,25 +267,51 @@ impl State {
         now: Duration,
         (host, session): (&str, Session),
         (address, version): (String, String),
-    ) -> Result<(), String> {
-        if !self.hosts.contains_key(host) && self.hosts.len() >= MOST_STRANGERS {
-            let gone = self.hosts.iter().find(|(_, host)| host.session.is_none());
-            let Some(gone) = gone.map(|(name, _)| name.clone()) else {
-                return Err(format!("{MOST_STRANGERS} hosts are connected already"));
-            };
-            self.hosts.remove(&gone);
+    ) -> Result<Option<Session>, String> {
+        if !self.hosts.contains_key(host) && !self.is_named(host) {
+            self.make_room()?;
         }
         let known = self.hosts.entry(host.to_owned()).or_default();
-        let again = known.session.replace(session).is_some();
+        let former = known.session.replace(session);
         (known.since, known.told) = (Some(now), None);
         known.reports.clear();
-        let message = match again {
+        known.has_reported = false;
+        let message = match former.is_some() {
             true => format!("connected once more, from {address}: its former connection is over"),
             false => format!("connected from {address}"),
         };
         (known.address, known.version) = (address, version);
         self.changes.note(Kind::HostConnected, "", host, message);
-        Ok(())
+        Ok(former)
+    }
+
+    /// True of a host that a composition names.
+    fn is_named(&self, host: &str) -> bool {
+        let mut all = self.compositions.values();
+        all.any(|it| it.taken.wanted.facts.hosts.iter().any(|name| name == host))
+    }
+
+    /// Forgets a host that no composition names, and that is gone, where there are too many.
+    fn make_room(&mut self) -> Result<(), String> {
+        let strangers = self.hosts.iter().filter(|(name, _)| !self.is_named(name));
+        let (gone, many) = strangers.fold((None, 0), |(gone, many), (name, host)| {
+            (
+                gone.or(host.session.is_none().then(|| name.clone())),
+                many + 1,
+            )
+        });
+        if many < MOST_STRANGERS {
+            return Ok(());
+        }
+        match gone {
+            Some(gone) => {
+                self.hosts.remove(&gone);
+                Ok(())
+            }
+            None => Err(format!(
+                "{MOST_STRANGERS} hosts that no composition names are connected"
+            )),
+        }
     }
 
     /// An agent's connection is over. What it said last stays: its processes go on.
@@ -259,16 +340,28 @@ impl State {
         let shares: BTreeMap<_, _> = shares
             .map(|share| (share.composition.clone(), share))
             .collect();
+        known.has_reported = true;
         let before = std::mem::replace(&mut known.reports, shares);
         for (name, now) in &known.reports {
+            let its = self.compositions.get(name).map(|it| &it.taken.wanted.facts);
+            // What is said of others' compositions is of no account.
+            if !its.is_some_and(|facts| facts.hosts.iter().any(|it| it == host)) {
+                continue;
+            }
             let nothing = v1::ShareReport::default();
             let before = before.get(name).unwrap_or(&nothing);
             self.changes.note_report(host, before, now);
         }
     }
 
-    /// True where a host has the files of what is wanted, and processes of its epoch.
+    /// True where a host holds the files of what is wanted, and has processes of its epoch.
     fn holds(&self, host: &str, taken: &Taken) -> bool {
+        let report = self.report_of(host, &taken.wanted.facts.name);
+        report.is_some_and(|report| report.held == taken.revision && report.epoch == taken.epoch)
+    }
+
+    /// True where its processes read them as well.
+    fn has_put(&self, host: &str, taken: &Taken) -> bool {
         let report = self.report_of(host, &taken.wanted.facts.name);
         report
             .is_some_and(|report| report.revision == taken.revision && report.epoch == taken.epoch)
@@ -282,52 +375,73 @@ impl State {
     }
 
     /// All that a host has to run.
-    fn shares_of(&self, host: &str) -> v1::Shares {
+    fn orders_of(&self, host: &str) -> Vec<Order> {
         let compositions = self.compositions.values().map(|it| &it.taken);
         let its = compositions.filter(|taken| taken.wanted.facts.hosts.iter().any(|it| it == host));
-        let share = |taken: &Taken| {
+        let order = |taken: &Taken| {
             let Facts { name, hosts, .. } = &taken.wanted.facts;
-            v1::Share {
-                composition: name.clone(),
+            Order {
+                name: name.clone(),
                 revision: taken.revision,
                 epoch: taken.epoch,
-                key: taken.key.to_vec(),
-                files: Some(taken.wanted.files.clone()),
-                // A runtime that finds other files than its switch refuses them.
-                reload: hosts.iter().all(|host| self.holds(host, taken)),
+                // A host that is away has its processes read what they have: so has each until all can
+                // read the new ones, since a runtime with other files than its switch is refused.
+                put: hosts.iter().all(|host| self.holds(host, taken)),
+                reload: hosts.iter().all(|host| self.has_put(host, taken)),
+                held: (self.report_of(host, name)).is_some_and(|it| it.held == taken.revision),
             }
         };
-        v1::Shares {
-            shares: its.map(share).collect(),
-            store: Vec::new(),
-        }
+        its.map(order).collect()
+    }
+
+    /// An order as it is sent: with the files, where the host does not hold them.
+    fn share(&self, order: Order) -> Option<v1::Share> {
+        let taken = self.taken(&order.name)?;
+        Some(v1::Share {
+            composition: order.name,
+            revision: order.revision,
+            epoch: order.epoch,
+            key: taken.key.to_vec(),
+            files: (!order.held).then(|| taken.wanted.files.clone()),
+            put: order.put,
+            reload: order.reload,
+        })
     }
 
     /// What connected agents have to be told: all that each has to run, where that has changed since it
-    /// was told.
+    /// was told. One that has not said yet what it has is told nothing.
     pub fn orders(&mut self) -> Vec<(Session, v1::Shares)> {
         let names: Vec<String> = self.hosts.keys().cloned().collect();
-        let mut orders = Vec::new();
+        let mut told = Vec::new();
         for name in names {
-            let shares = self.shares_of(&name);
+            let orders = self.orders_of(&name);
             let Some(host) = self.hosts.get_mut(&name) else {
                 continue;
             };
-            let Some(session) = host.session else {
+            let Some(session) = host.session.filter(|_| host.has_reported) else {
                 continue;
             };
-            if host.told.as_ref() != Some(&shares) {
-                host.told = Some(shares.clone());
-                orders.push((session, shares));
+            if host.told.as_ref() == Some(&orders) {
+                continue;
             }
+            host.told = Some(orders.clone());
+            let shares = orders.into_iter().filter_map(|order| self.share(order));
+            let shares = shares.collect();
+            told.push((
+                session,
+                v1::Shares {
+                    shares,
+                    store: Vec::new(),
+                },
+            ));
         }
-        orders
+        told
     }
 
     /// The session of the host whose switch runs, and its name.
     pub fn switch_of(&self, composition: &str) -> Option<(Session, &str)> {
         let taken = self.taken(composition)?;
-        let mut hosts = taken.wanted.facts.hosts.iter();
+        let mut hosts = taken.wanted.facts.switches.iter();
         let runs = |host: &&String| {
             let report = self.report_of(host, composition);
             report.is_some_and(|report| report.switch == RUNS)

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use weir_api::v1;
 
-use super::words::{ABSENT, FAILED, OVER, READY, RUNS};
+use super::words::{ABSENT, FAILED, OVER, READY};
 use super::{Composition, State};
 
 impl State {
@@ -21,12 +21,10 @@ impl State {
         let hosts: Vec<v1::HostShare> = facts
             .hosts
             .iter()
-            .map(|host| self.share(host, &facts.name))
+            .map(|host| self.shown_share(host, &facts.name))
             .collect();
-        let runs = hosts
-            .iter()
-            .find(|host| host.switch == RUNS && host.connected);
-        let switch = runs.map_or_else(String::new, |host| host.host.clone());
+        let switch = self.switch_of(&facts.name);
+        let switch = switch.map_or_else(String::new, |(_, host)| host.to_owned());
         let report = self.report_of(&switch, &facts.name);
         let running = report.map_or(0, |report| report.running);
         let (state, why) = self.state_of(composition, &hosts, running);
@@ -58,17 +56,25 @@ impl State {
         if let Some(refusal) = refused {
             return ("failed", refusal);
         }
-        if let Some(host) = hosts.iter().find(|host| host.state == FAILED) {
+        // What is said of a revision before is no word about this one.
+        let is_of_this = |host: &v1::HostShare| {
+            let report = self.report_of(&host.host, name);
+            report.is_some_and(|report| report.wanted >= taken.revision)
+        };
+        let failed = hosts
+            .iter()
+            .find(|host| host.state == FAILED && is_of_this(host));
+        if let Some(host) = failed {
             return ("failed", format!("host {}: {}", host.host, host.why));
         }
         let over = hosts.iter().find(|host| host.state == OVER);
-        if let Some(host) = over.filter(|host| self.holds(&host.host, taken)) {
+        if let Some(host) = over.filter(|host| self.has_put(&host.host, taken)) {
             return (OVER, format!("host {}: its inputs have ended", host.host));
         }
         if let Some(host) = hosts.iter().find(|host| !host.connected) {
             return ("degraded", format!("host {} is not connected", host.host));
         }
-        let late = hosts.iter().find(|host| !self.holds(&host.host, taken));
+        let late = hosts.iter().find(|host| !self.has_put(&host.host, taken));
         if let Some(host) = late {
             return ("progressing", format!("host {} gets it", host.host));
         }
@@ -83,7 +89,7 @@ impl State {
     }
 
     /// How a host's share of a composition stands.
-    fn share(&self, host: &str, composition: &str) -> v1::HostShare {
+    fn shown_share(&self, host: &str, composition: &str) -> v1::HostShare {
         let known = self.hosts.get(host);
         let connected = known.is_some_and(|known| known.session.is_some());
         let report = known.and_then(|known| known.reports.get(composition));

@@ -29,6 +29,7 @@ fn wanted(name: &str, hosts: &[&str], ports: &str, text: &str) -> Wanted {
         facts: Facts {
             name: name.to_owned(),
             hosts: hosts.iter().map(|&host| host.to_owned()).collect(),
+            switches: vec![hosts[0].to_owned()],
             keys: BTreeMap::from([
                 ("hosts".to_owned(), hosts.join(",")),
                 ("ports".to_owned(), ports.to_owned()),
@@ -69,7 +70,7 @@ impl World {
     }
 
     fn apply(&mut self, wanted: Wanted) -> Takes {
-        let (takes, _) = self.state.plan(&wanted);
+        let (takes, _) = self.state.plan(&wanted, false);
         if takes != Takes::Nothing {
             let key = [self.draws.below(256) as u8; 16];
             let taken = self.state.next(wanted, takes, key);
@@ -133,11 +134,15 @@ impl World {
         for share in &told {
             let run = host.runs.entry(share.composition.clone()).or_default();
             run.composition = share.composition.clone();
-            if run.epoch != share.epoch {
+            run.wanted = share.revision;
+            if run.held != share.revision {
+                assert!(share.files.is_some(), "files that nobody has sent");
+                run.held = share.revision;
+            } else if run.epoch != share.epoch {
                 run.epoch = share.epoch;
                 (run.revision, run.running) = (share.revision, 0);
                 (run.state, run.switch) = (STARTING.to_owned(), String::new());
-            } else if run.revision != share.revision {
+            } else if run.revision != share.revision && share.put {
                 run.revision = share.revision;
             } else if run.state != READY {
                 run.state = READY.to_owned();
@@ -240,7 +245,20 @@ fn one_that_starts_again_disturbs_nobody() {
     world.state = State::restore(0, kept);
     world.settle();
     let after: Vec<_> = world.hosts.values().map(|host| host.told.clone()).collect();
-    assert_eq!(before, after);
+    let without_files = |told: &[v1::Share]| -> Vec<v1::Share> {
+        let bare = told.iter().map(|share| v1::Share {
+            files: None,
+            ..share.clone()
+        });
+        bare.collect()
+    };
+    for (before, after) in before.iter().zip(&after) {
+        assert_eq!(without_files(before), without_files(after));
+        assert!(
+            after.iter().all(|share| share.files.is_none()),
+            "sent again"
+        );
+    }
     assert_eq!(world.state.compositions(NOW)[0].state, "ready");
     // Its next change has a greater revision than all before.
     assert_eq!(
@@ -254,14 +272,15 @@ fn one_that_starts_again_disturbs_nobody() {
 fn what_a_change_takes_is_told_with_its_reasons() {
     let mut world = World::new(1);
     let first = wanted("edge", &HOSTS[..3], "gen", "1");
-    assert_eq!(world.state.plan(&first), (Takes::Start, vec![]));
+    assert_eq!(world.state.plan(&first, false), (Takes::Start, vec![]));
     world.apply(first.clone());
-    assert_eq!(world.state.plan(&first), (Takes::Nothing, vec![]));
+    assert_eq!(world.state.plan(&first, false), (Takes::Nothing, vec![]));
     let text = wanted("edge", &HOSTS[..3], "gen", "2");
-    assert_eq!(world.state.plan(&text), (Takes::Reload, vec![]));
+    assert_eq!(world.state.plan(&text, false), (Takes::Reload, vec![]));
     let ports = wanted("edge", &HOSTS[..3], "null", "2");
+    assert_eq!(world.state.plan(&first, true), (Takes::Anew, vec![]));
     let why = "`ports` of the composition has changed".to_owned();
-    assert_eq!(world.state.plan(&ports), (Takes::Anew, vec![why]));
+    assert_eq!(world.state.plan(&ports, false), (Takes::Anew, vec![why]));
     let key = world.state.taken("edge").unwrap().key;
     let reload = world.state.next(text, Takes::Reload, [9; 16]);
     assert_eq!((reload.revision, reload.epoch, reload.key), (2, 1, key));
@@ -285,6 +304,17 @@ fn a_reload_that_is_refused_or_a_host_that_is_gone_is_told() {
     assert_eq!(shown(&world), ("degraded".to_owned(), gone));
     world.connect("gamma");
     world.apply(wanted("edge", &HOSTS[..3], "gen", "2"));
+    // A word about the revision before is none about this one.
+    let run = world
+        .hosts
+        .get_mut("beta")
+        .unwrap()
+        .runs
+        .get_mut("edge")
+        .unwrap();
+    (run.state, run.why) = (FAILED.to_owned(), "no file".to_owned());
+    world.say("beta");
+    assert_eq!(shown(&world).0, "progressing");
     let run = world
         .hosts
         .get_mut("alpha")

@@ -57,6 +57,9 @@ pub(crate) struct Up {
     /// No progress on standard error
     #[arg(long, short)]
     pub(crate) quiet: bool,
+    /// File that the number of this process is written to
+    #[arg(long, value_name = "FILE", hide = true, requires = "host")]
+    pub(crate) process_file: Option<PathBuf>,
     /// This process has the switch of the one with this number, and ends with that
     #[arg(long, value_name = "PROCESS", hide = true)]
     pub(crate) switch: Option<u32>,

@@ -4,7 +4,7 @@ use weir_nf::host::Kind;
 
 use crate::args::{Diff, Get, GetWhat};
 use crate::chains;
-use crate::exit::Outcome;
+use crate::exit::{Failure, Outcome};
 
 use super::{compositions, reload};
 
@@ -12,6 +12,9 @@ use super::{compositions, reload};
 pub(crate) fn get(args: &Get) -> Outcome {
     match args.what {
         GetWhat::Compositions | GetWhat::Machines | GetWhat::Changes => compositions::get(args),
+        _ if args.at.coordinator.is_some() || args.at.identity.is_some() => Err(Failure::usage(
+            "of an instance: name it as NAME@COORDINATOR, and the certificate by WEIR_IDENTITY",
+        )),
         _ => super::get::get(args),
     }
 }
@@ -24,6 +27,9 @@ pub(crate) fn diff(args: &Diff, kinds: &[Kind]) -> Outcome {
         .filter(|file| chains::is_composition(file))
     {
         Some(composition) => compositions::diff(args, composition, kinds),
+        None if args.at.coordinator.is_some() || args.at.identity.is_some() => Err(Failure::usage(
+            "a coordinator has compositions: give one, or name the instance as NAME@COORDINATOR",
+        )),
         None => reload::diff(args),
     }
 }

@@ -3,7 +3,9 @@
 //!
 //! ```text
 //! edge/share          what the coordinator said, without the files
-//! edge/files          a link to files.REVISION, which is changed in one step
+//! edge/files.3        files of a revision
+//! edge/files          a link to those that processes read, which is changed in one step
+//! edge/process        number of the process, which it writes itself
 //! edge/key            key of the links, for `weir up --key`
 //! edge/standing       what the process has said of itself
 //! edge/notify         the socket on which it says so
@@ -21,7 +23,7 @@ use weir_api::{Message as _, v1};
 use weir_coordinator::files;
 
 /// Name of the file that an agent locks.
-const LOCK: &str = "lock";
+const LOCK: &str = ".lock";
 
 /// The folder of a host's agent, which no other one has.
 #[derive(Debug)]
@@ -45,6 +47,8 @@ pub(super) struct Standing {
     pub(super) running: u64,
     /// What it has said last.
     pub(super) status: String,
+    /// The epoch whose inputs have ended.
+    pub(super) over: u64,
 }
 
 impl Folder {
@@ -91,59 +95,87 @@ impl Folder {
 }
 
 impl ShareFolder {
-    /// What the coordinator said of it, without the files.
-    pub(super) fn share(&self) -> Option<v1::Shares> {
-        let bytes = fs::read(self.0.join("share")).ok()?;
-        v1::Shares::decode(&bytes[..]).ok()
+    /// What the coordinator said of it, without the files; `None` where nothing was kept.
+    pub(super) fn share(&self) -> io::Result<Option<v1::Shares>> {
+        match fs::read(self.0.join("share")) {
+            Ok(bytes) => v1::Shares::decode(&bytes[..])
+                .map(Some)
+                .map_err(io::Error::other),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
+            Err(error) => Err(error),
+        }
     }
 
-    /// Takes what the coordinator says: files, key, and all.
-    pub(super) fn take(&self, share: &v1::Share, store: &[u8]) -> io::Result<()> {
+    /// Holds the files of a revision, beside those that processes read.
+    pub(super) fn hold(&self, revision: u64, sent: &v1::Files) -> io::Result<()> {
         private(&self.0)?;
-        let sent = share.files.clone().unwrap_or_default();
-        let name = format!("files.{}", share.revision);
-        let (whole, part) = (self.0.join(&name), self.0.join("files.new"));
+        let (whole, part) = (
+            self.0.join(format!("files.{revision}")),
+            self.0.join("files.new"),
+        );
         remove(&part)?;
-        files::write(&sent, &part)?;
+        files::write(sent, &part)?;
         remove(&whole)?;
-        fs::rename(&part, &whole)?;
-        let link = self.0.join("link.new");
-        remove_file(&link)?;
-        symlink(&name, &link)?;
-        fs::rename(&link, self.0.join("files"))?;
+        fs::rename(&part, &whole)
+    }
+
+    /// Keeps what the coordinator says, without the files.
+    pub(super) fn keep(&self, share: &v1::Share, store: &[u8]) -> io::Result<()> {
         let key: String = share
             .key
             .iter()
             .map(|octet| format!("{octet:02x}"))
             .collect();
-        self.put("key", key.as_bytes())?;
-        let kept = v1::Share {
-            files: Some(v1::Files {
-                composition: sent.composition,
-                files: Vec::new(),
-            }),
-            reload: false,
-            ..share.clone()
-        };
+        self.put_file("key", key.as_bytes())?;
         let kept = v1::Shares {
-            shares: vec![kept],
+            shares: vec![share.clone()],
             store: store.to_vec(),
         };
-        self.put("share", &kept.encode_to_vec())?;
-        self.forget_others(&name)
+        self.put_file("share", &kept.encode_to_vec())
     }
 
-    /// Removes files of other revisions.
-    fn forget_others(&self, current: &str) -> io::Result<()> {
+    /// True where the files of a revision are held.
+    pub(super) fn holds(&self, revision: u64) -> bool {
+        self.0.join(format!("files.{revision}")).is_dir()
+    }
+
+    /// Revision of the files that processes read; 0 where there are none.
+    pub(super) fn revision(&self) -> u64 {
+        let link = fs::read_link(self.0.join("files")).unwrap_or_default();
+        let name = link.to_string_lossy().into_owned();
+        let revision = name
+            .strip_prefix("files.")
+            .and_then(|text| text.parse().ok());
+        revision.unwrap_or(0)
+    }
+
+    /// Has processes read the files of a revision, which are held, and forgets all others.
+    pub(super) fn put(&self, revision: u64) -> io::Result<()> {
+        let (name, link) = (format!("files.{revision}"), self.0.join("link.new"));
+        remove_file(&link)?;
+        symlink(&name, &link)?;
+        fs::rename(&link, self.0.join("files"))?;
+        File::open(&self.0)?.sync_all()?;
         for entry in fs::read_dir(&self.0)? {
             let entry = entry?;
-            let name = entry.file_name();
-            let name = name.to_string_lossy();
-            if name.starts_with("files.") && name != current {
+            let other = entry.file_name();
+            let other = other.to_string_lossy();
+            let is_old = other.starts_with("files.") && other != name.as_str();
+            if is_old || other.starts_with("try.") {
                 fs::remove_dir_all(entry.path())?;
             }
         }
         Ok(())
+    }
+
+    /// Number of the process, as it has written that itself.
+    pub(super) fn process(&self) -> Option<u32> {
+        let text = fs::read_to_string(self.process_file()).ok()?;
+        text.trim().parse().ok()
+    }
+
+    pub(super) fn process_file(&self) -> PathBuf {
+        self.0.join("process")
     }
 
     /// Writes other files beside those that run, for the length of a question.
@@ -155,7 +187,7 @@ impl ShareFolder {
     }
 
     /// A file with these octets, which is there whole or not at all.
-    fn put(&self, name: &str, bytes: &[u8]) -> io::Result<()> {
+    fn put_file(&self, name: &str, bytes: &[u8]) -> io::Result<()> {
         let new = self.0.join(format!("{name}.new"));
         remove_file(&new)?;
         let mut file = private_file().open(&new)?;
@@ -170,7 +202,7 @@ impl ShareFolder {
     }
 
     pub(super) fn keep_standing(&self, standing: &Standing) -> io::Result<()> {
-        self.put("standing", &serde_json::to_vec(standing)?)
+        self.put_file("standing", &serde_json::to_vec(standing)?)
     }
 
     /// The composition, through the link.

@@ -15,7 +15,7 @@ use weir_graph::load_composition;
 use crate::coordinator::refresh;
 use crate::say::say;
 
-use super::event::Event;
+use super::event::{Answer, Event};
 use super::folder::{Folder, ShareFolder};
 use super::share::Reload;
 
@@ -52,12 +52,12 @@ pub(super) fn start(
             while let Some(reload) = reloads.recv().await {
                 let events = events.clone();
                 tokio::spawn(async move {
-                    let refusal = take(&reload.composition).await.err();
+                    let answer = take(&reload.composition).await;
                     // The other thread lives as long as the program.
                     let _ = events.send(Event::Reloaded {
                         composition: reload.composition,
                         revision: reload.revision,
-                        refusal,
+                        answer,
                     });
                 });
             }
@@ -163,7 +163,7 @@ impl OfHost {
             file: chain.display().to_string(),
         };
         let answer = reload(&composition, request).await;
-        // What is left is overwritten by the next question.
+        // What is left goes with the next change of files.
         let _ = std::fs::remove_dir_all(&aside);
         let shown = format!("{}/", aside.display());
         answer.map(|answer| v1::ReloadResponse {
@@ -192,12 +192,12 @@ fn chain_of(
 }
 
 /// Has the instance that runs here take its changed files.
-async fn take(composition: &str) -> Result<(), String> {
-    let answer = reload(composition, v1::ReloadRequest::default()).await?;
-    match (answer.wrong.is_empty(), answer.refused.is_empty()) {
-        (true, true) => Ok(()),
-        (false, _) => Err(answer.wrong),
-        (true, false) => Err(answer.refused.join("; ")),
+async fn take(composition: &str) -> Answer {
+    match reload(composition, v1::ReloadRequest::default()).await {
+        Err(why) => Answer::Unasked(why),
+        Ok(answer) if !answer.wrong.is_empty() => Answer::Refused(answer.wrong),
+        Ok(answer) if !answer.refused.is_empty() => Answer::Refused(answer.refused.join("; ")),
+        Ok(_) => Answer::Taken,
     }
 }
 

@@ -2,13 +2,14 @@
 
 use std::fs::File;
 use std::io;
+use std::os::fd::OwnedFd;
 use std::os::unix::net::UnixDatagram;
 use std::os::unix::process::CommandExt as _;
 use std::process::{Child, Command, ExitStatus, Stdio};
 
 use rustix::fs::FlockOperation;
 use rustix::io::FdFlags;
-use rustix::process::{Pid, Signal};
+use rustix::process::{Pid, PidfdFlags, Signal};
 
 use super::folder::ShareFolder;
 
@@ -19,6 +20,8 @@ const LONGEST: usize = 1_024;
 #[derive(Debug)]
 pub(super) struct Process {
     number: u32,
+    /// Stands for the process also where its number is another's by now.
+    handle: OwnedFd,
     /// Where this agent has started it.
     child: Option<Child>,
     /// Can be locked when all processes of the share are over.
@@ -36,7 +39,8 @@ pub(super) enum End {
 }
 
 impl Process {
-    /// Starts the share of a host.
+    /// Starts the share of a host. It writes its number itself: should this agent die before it has kept
+    /// that, the next one finds it.
     pub(super) fn start(
         folder: &ShareFolder,
         composition: &str,
@@ -54,6 +58,8 @@ impl Process {
             .arg(folder.composition(composition))
             .args(["--host", host, "--quiet", "--key"])
             .arg(folder.key())
+            .arg("--process-file")
+            .arg(folder.process_file())
             .env("NOTIFY_SOCKET", folder.notify())
             .env_remove("WATCHDOG_USEC")
             .env_remove("WATCHDOG_PID")
@@ -64,8 +70,10 @@ impl Process {
             .process_group(0)
             .spawn()?;
         drop(inherited);
+        let number = child.id();
         Ok(Process {
-            number: child.id(),
+            number,
+            handle: handle_of(number)?,
             child: Some(child),
             running: folder.running()?,
             notify,
@@ -73,13 +81,18 @@ impl Process {
     }
 
     /// The process that an agent before this one has started, if it lives.
-    pub(super) fn adopt(folder: &ShareFolder, number: u32) -> io::Result<Option<Process>> {
+    pub(super) fn adopt(folder: &ShareFolder) -> io::Result<Option<Process>> {
         let running = folder.running()?;
-        if number == 0 || !is_locked(&running) {
+        let Some(number) = folder.process().filter(|_| is_locked(&running)) else {
             return Ok(None);
-        }
+        };
+        // Where it is dead, the kernel ends what it has started: the next start waits for that.
+        let Ok(handle) = handle_of(number) else {
+            return Ok(None);
+        };
         Ok(Some(Process {
             number,
+            handle,
             child: None,
             running,
             notify: listen(folder)?,
@@ -119,11 +132,19 @@ impl Process {
 
     /// Asks it to end, or ends it.
     pub(super) fn signal(&self, signal: Signal) {
-        // The lock says that it lives, or one of its own: its number is no other's yet.
-        if let Some(process) = Pid::from_raw(self.number.cast_signed()) {
-            let _ = rustix::process::kill_process(process, signal);
-        }
+        // One that is over needs none.
+        let _ = rustix::process::pidfd_send_signal(&self.handle, signal);
     }
+}
+
+/// True while any process of the share lives.
+pub(super) fn lives(folder: &ShareFolder) -> bool {
+    folder.running().is_ok_and(|running| is_locked(&running))
+}
+
+fn handle_of(number: u32) -> io::Result<OwnedFd> {
+    let process = Pid::from_raw(number.cast_signed()).ok_or(io::ErrorKind::NotFound)?;
+    Ok(rustix::process::pidfd_open(process, PidfdFlags::empty())?)
 }
 
 /// The socket on which a process speaks to whoever is its agent.
@@ -133,7 +154,13 @@ fn listen(folder: &ShareFolder) -> io::Result<UnixDatagram> {
         Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
         _ => {}
     }
-    let notify = UnixDatagram::bind(&path)?;
+    let bound = UnixDatagram::bind(&path);
+    let notify = bound.map_err(|error| {
+        let path = path.display();
+        io::Error::other(format!(
+            "can't listen on {path}: {error} (a shorter `--state` may help)"
+        ))
+    })?;
     notify.set_nonblocking(true)?;
     Ok(notify)
 }

@@ -12,8 +12,9 @@ use crate::driver::process_cause;
 use crate::say::say;
 use crate::service::Part;
 
+use super::event::Answer;
 use super::folder::{ShareFolder, Standing};
-use super::process::{End, Process};
+use super::process::{End, Process, lives};
 
 /// A share whose process ends is started again for as long as it is wanted.
 const AGAIN: RestartPolicy = RestartPolicy {
@@ -27,6 +28,9 @@ const AGAIN: RestartPolicy = RestartPolicy {
 /// How long a process may take to end once it is asked to. Its flows are lost in any case, and its switch
 /// may wait for runtimes that their hosts have ended before.
 const PATIENCE: Duration = Duration::from_secs(2);
+
+/// Why a share whose inputs have ended is over.
+const ENDED: &str = "its inputs have ended";
 
 /// A reload that a share wants.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -58,6 +62,15 @@ pub(super) struct Share {
     /// Revision that the switch is asked to take now.
     reloading: Option<u64>,
     refused: (u64, String),
+    /// When a switch that could not be asked is asked again.
+    ask_at: Option<Instant>,
+    /// What the coordinator said last, until it is kept, and when that is tried again.
+    order: Option<(v1::Share, Vec<u8>)>,
+    again_at: Option<Instant>,
+    /// Revision of the files that processes read.
+    revision: u64,
+    /// A failure to look after the process was told.
+    is_lost: bool,
 }
 
 impl Share {
@@ -80,34 +93,53 @@ impl Share {
             deaths: 0,
             reloading: None,
             refused: (0, String::new()),
+            ask_at: None,
+            order: None,
+            again_at: None,
+            revision: 0,
+            is_lost: false,
         }
     }
 
     /// One that an agent before this one was told of, with its process, should that live.
     pub(super) fn adopt(host: &str, folder: ShareFolder) -> io::Result<Option<Share>> {
-        let Some(mut kept) = folder.share() else {
+        let Some(mut kept) = folder.share()? else {
             return Ok(None);
         };
         let Some(wanted) = kept.shares.pop() else {
             return Ok(None);
         };
         let standing = folder.standing();
-        let process = Process::adopt(&folder, standing.process)?;
+        let process = Process::adopt(&folder)?;
         let name = wanted.composition.clone();
         let mut share = Share {
             store: kept.store,
-            start_at: process.is_none().then(Instant::now),
             ..Share::new(&name, host, folder)
         };
-        match process.is_some() {
-            true => {
-                say(format_args!("{name}: process {} goes on", standing.process));
-                share.standing = standing;
-                share.process = process;
+        let is_over = standing.over == wanted.epoch;
+        let knows = process
+            .as_ref()
+            .is_some_and(|it| it.number() == standing.process);
+        share.standing = match process.is_some() && !knows {
+            // An agent was ended when it had just started it.
+            true => Standing::default(),
+            false => standing,
+        };
+        share.process = process;
+        match &share.process {
+            Some(process) => {
+                say(format_args!("{name}: process {} goes on", process.number()));
                 share.settle();
-                share.ending = (share.standing.epoch != wanted.epoch).then(|| share.end());
+                if share.standing.epoch != wanted.epoch {
+                    share.end_process();
+                    share.start_at = Some(Instant::now());
+                }
             }
-            false => share.state = STARTING,
+            None if is_over => (share.state, share.why) = (OVER, ENDED.to_owned()),
+            None => {
+                share.standing = Standing::default();
+                share.start_at = Some(Instant::now());
+            }
         }
         share.wanted = Some(wanted);
         Ok(Some(share))
@@ -124,37 +156,98 @@ impl Share {
     }
 
     /// The coordinator wants this of it.
-    pub(super) fn want(&mut self, share: &v1::Share, store: &[u8]) {
-        let before = self.wanted.as_ref();
-        let same = before
-            .is_some_and(|before| (before.revision, before.epoch) == (share.revision, share.epoch));
-        if !same && let Err(error) = self.folder.take(share, store) {
-            (self.state, self.why) = (FAILED, format!("can't keep its files: {error}"));
-            say(format_args!("error: {}: {}", self.name, self.why));
+    pub(super) fn want(&mut self, share: v1::Share, store: &[u8]) {
+        self.order = Some((share, store.to_vec()));
+        self.again_at = None;
+        self.obey();
+    }
+
+    /// Does what the last order says, once it can: a disk that is full may not be later.
+    fn obey(&mut self) {
+        if self.again_at.is_some_and(|at| at > Instant::now()) {
             return;
         }
-        self.store = store.to_vec();
-        let anew = before.is_none_or(|before| before.epoch != share.epoch);
-        self.wanted = Some(v1::Share {
-            files: share.files.as_ref().map(|files| v1::Files {
+        let Some((order, store)) = self.order.take() else {
+            return;
+        };
+        if let Err(error) = self.take(&order, &store) {
+            let why = format!("can't keep its files: {error}");
+            if self.why != why {
+                say(format_args!("error: {}: {why}", self.name));
+            }
+            (self.state, self.why) = (FAILED, why);
+            self.again_at = Some(Instant::now() + AGAIN.longest);
+            self.order = Some((order, store));
+        }
+    }
+
+    fn take(&mut self, order: &v1::Share, store: &[u8]) -> io::Result<()> {
+        let before = self.wanted.as_ref();
+        let files = order.files.as_ref();
+        if let Some(files) = files.filter(|_| !self.folder.holds(order.revision)) {
+            self.folder.hold(order.revision, files)?;
+        }
+        let composition = files.or(before.and_then(|before| before.files.as_ref()));
+        let wanted = v1::Share {
+            files: composition.map(|files| v1::Files {
                 composition: files.composition.clone(),
                 files: Vec::new(),
             }),
-            ..share.clone()
-        });
+            ..order.clone()
+        };
+        let numbers = |share: &v1::Share| (share.revision, share.epoch);
+        if before.map(numbers) != Some(numbers(&wanted)) {
+            let bare = v1::Share {
+                put: false,
+                reload: false,
+                ..wanted.clone()
+            };
+            self.folder.keep(&bare, store)?;
+        }
+        let anew = before.is_none_or(|before| before.epoch != wanted.epoch);
+        self.store = store.to_vec();
+        self.wanted = Some(wanted);
         if anew {
             (self.state, self.why, self.deaths) = (STARTING, String::new(), 0);
             (self.restarts, self.refused) = (Restarts::new(AGAIN), (0, String::new()));
             self.start_at = Some(Instant::now());
             self.end_process();
-        } else if !same && self.process.is_none() && self.state == FAILED {
-            // Other files may be what was needed.
-            self.start_at = Some(Instant::now());
+        }
+        Ok(())
+    }
+
+    /// Has processes read the files that are wanted: those of a new start at once, others when all hosts
+    /// hold them, and no reload reads those before.
+    fn put(&mut self) {
+        let Some(wanted) = self.wanted.as_ref().filter(|_| self.reloading.is_none()) else {
+            return;
+        };
+        let (revision, is_new) = (wanted.revision, self.folder.revision() == 0);
+        let starts = self.process.is_none() && self.start_at.is_some() && wanted.epoch == revision;
+        if !(wanted.put || is_new || starts) || self.revision == revision {
+            self.revision = self.folder.revision();
+            return;
+        }
+        if !self.folder.holds(revision) {
+            return;
+        }
+        match self.folder.put(revision) {
+            Ok(()) => {
+                self.revision = revision;
+                // Other files may be what was needed.
+                if self.process.is_none() && self.state == FAILED {
+                    self.start_at = Some(Instant::now());
+                }
+            }
+            Err(error) => {
+                (self.state, self.why) = (FAILED, format!("can't put its files in place: {error}"));
+            }
         }
     }
 
     /// Nothing is wanted of it any more.
     pub(super) fn drop_it(&mut self) {
+        self.order = None;
         if self.wanted.take().is_some() {
             say(format_args!("{}: ends", self.name));
             self.start_at = None;
@@ -164,7 +257,8 @@ impl Share {
 
     /// True once nothing is left of one that is not wanted.
     pub(super) fn is_gone(&self) -> bool {
-        self.wanted.is_none() && self.process.is_none()
+        let nothing = self.wanted.is_none() && self.order.is_none() && self.process.is_none();
+        nothing && !lives(&self.folder)
     }
 
     /// Removes its folder.
@@ -187,8 +281,10 @@ impl Share {
 
     /// Looks after its process: what it wants of the coordinator's thread, if anything.
     pub(super) fn attend(&mut self) -> Option<Reload> {
+        self.obey();
         self.hear();
         self.bury();
+        self.put();
         if self.ending.is_some_and(|since| since.elapsed() > PATIENCE)
             && let Some(process) = &self.process
         {
@@ -211,6 +307,7 @@ impl Share {
     /// The state by what the process has said.
     fn settle(&mut self) {
         self.state = match self.part() {
+            Some(Part::Over) => OVER,
             Some(_) => READY,
             None => STARTING,
         };
@@ -231,30 +328,39 @@ impl Share {
             Ok(None) => return,
             Ok(Some(end)) => end,
             Err(error) => {
-                say(format_args!(
-                    "warning: {}: can't look after it: {error}",
-                    self.name
-                ));
+                if !std::mem::replace(&mut self.is_lost, true) {
+                    say(format_args!(
+                        "warning: {}: can't look after it: {error}",
+                        self.name
+                    ));
+                }
                 return;
             }
         };
+        let is_over = self.part() == Some(Part::Over) && self.ending.is_none();
         self.process = None;
         self.reloading = None;
-        self.standing = Standing::default();
+        self.standing = Standing {
+            over: if is_over { self.standing.epoch } else { 0 },
+            ..Standing::default()
+        };
         self.keep();
         if self.ending.take().is_some() {
+            return;
+        }
+        if is_over {
+            (self.state, self.why) = (OVER, ENDED.to_owned());
+            say(format_args!("{}: {}", self.name, self.why));
             return;
         }
         let status = match &end {
             End::Status(status) => Some(status),
             End::Unknown => None,
         };
-        if status.is_some_and(|status| status.success()) {
-            (self.state, self.why) = (OVER, "its inputs have ended".to_owned());
-            say(format_args!("{}: {}", self.name, self.why));
-            return;
-        }
-        let how = status.map_or_else(|| "while no agent looked on".to_owned(), process_cause);
+        let how = status.map_or_else(
+            || "(another agent had started it)".to_owned(),
+            process_cause,
+        );
         let pause = self
             .restarts
             .failed(Instant::now(), Some(self.since.elapsed()));
@@ -274,11 +380,8 @@ impl Share {
 
     fn start_if_due(&mut self) {
         let due = self.start_at.is_some_and(|at| at <= Instant::now());
-        let Some(wanted) = self
-            .wanted
-            .as_ref()
-            .filter(|_| due && self.process.is_none())
-        else {
+        let ready = due && self.process.is_none() && self.revision > 0;
+        let Some(wanted) = self.wanted.as_ref().filter(|_| ready) else {
             return;
         };
         let composition = wanted
@@ -293,14 +396,15 @@ impl Share {
                 self.standing = Standing {
                     process: process.number(),
                     epoch: wanted.epoch,
-                    running: wanted.revision,
+                    running: self.revision,
                     status: String::new(),
+                    over: 0,
                 };
                 say(format_args!(
                     "{}: process {} starts, for revision {}",
                     self.name,
                     process.number(),
-                    wanted.revision
+                    self.revision
                 ));
                 self.process = Some(process);
                 if self.state != FAILED {
@@ -320,7 +424,8 @@ impl Share {
     fn reload(&mut self) -> Option<Reload> {
         let wanted = self.wanted.as_ref().filter(|wanted| wanted.reload)?;
         let revision = wanted.revision;
-        let runs = self.part() == Some(Part::Runs) && self.ending.is_none();
+        let is_put = self.revision == revision && self.ask_at.is_none_or(|at| at <= Instant::now());
+        let runs = self.part() == Some(Part::Runs) && self.ending.is_none() && is_put;
         let waits = self.standing.epoch == wanted.epoch
             && self.standing.running != revision
             && self.refused.0 != revision
@@ -334,14 +439,15 @@ impl Share {
         })
     }
 
-    /// The switch has answered: why it did not take a revision, or that it did.
-    pub(super) fn reloaded(&mut self, revision: u64, refusal: Option<String>) {
+    /// The switch has answered: why it did not take a revision, or that it did. One that could not be
+    /// asked is asked again.
+    pub(super) fn reloaded(&mut self, revision: u64, answer: Answer) {
         // Its process may have died meanwhile, and its successor has read the files.
         if self.reloading.take() != Some(revision) {
             return;
         }
-        match refusal {
-            None => {
+        match answer {
+            Answer::Taken => {
                 self.standing.running = revision;
                 self.keep();
                 say(format_args!(
@@ -349,7 +455,14 @@ impl Share {
                     self.name
                 ));
             }
-            Some(why) => {
+            Answer::Unasked(why) => {
+                say(format_args!(
+                    "warning: {}: its switch can't be asked: {why}",
+                    self.name
+                ));
+                self.ask_at = Some(Instant::now() + AGAIN.longest);
+            }
+            Answer::Refused(why) => {
                 say(format_args!(
                     "warning: {}: revision {revision} is refused: {why}",
                     self.name
@@ -372,9 +485,12 @@ impl Share {
     /// How it stands.
     pub(super) fn report(&self) -> v1::ShareReport {
         let Some(wanted) = &self.wanted else {
+            let order = self.order.as_ref().map(|(order, _)| order);
             return v1::ShareReport {
                 composition: self.name.clone(),
-                state: "ending".to_owned(),
+                state: order.map_or("ending", |_| self.state).to_owned(),
+                why: self.why.clone(),
+                wanted: order.map_or(0, |order| order.revision),
                 process: self.process.as_ref().map_or(0, Process::number),
                 store: self.store.clone(),
                 ..v1::ShareReport::default()
@@ -384,7 +500,7 @@ impl Share {
         let switch = match part {
             Some(Part::Runs) => RUNS,
             Some(Part::StandsBy) => "stands by",
-            Some(Part::Agent) | None => "",
+            Some(Part::Agent | Part::Over) | None => "",
         };
         let has_failed = self.state == FAILED || self.state == OVER;
         v1::ShareReport {
@@ -394,7 +510,12 @@ impl Share {
                 true if self.ending.is_none() => wanted.epoch,
                 _ => 0,
             },
-            revision: wanted.revision,
+            revision: self.revision,
+            wanted: wanted.revision,
+            held: match self.folder.holds(wanted.revision) {
+                true => wanted.revision,
+                false => 0,
+            },
             state: self.state.to_owned(),
             switch: switch.to_owned(),
             why: self.why.clone(),

@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use tokio::sync::mpsc::UnboundedSender;
 use weir_api::v1;
 use weir_coordinator::files;
+use weir_coordinator::state::FAILED;
 use weir_identity::check_name;
 
 use crate::say::say;
@@ -19,8 +20,10 @@ pub(super) struct Shares<'a> {
     host: String,
     all: BTreeMap<String, Share>,
     reload: UnboundedSender<Reload>,
-    /// Of what was said once: names of compositions that belong to another coordinator.
+    /// Compositions of another coordinator that a line was said of.
     told: Vec<String>,
+    /// What is said of those that this host does not take.
+    refused: Vec<v1::ShareReport>,
 }
 
 impl Shares<'_> {
@@ -34,13 +37,13 @@ impl Shares<'_> {
             |why: std::io::Error| format!("can't go on with {}: {why}", folder.path().display());
         let mut all = BTreeMap::new();
         for its in folder.all().map_err(failed)? {
-            match Share::adopt(host, its.clone()).map_err(failed)? {
-                Some(share) => {
-                    let name = share.name().to_owned();
-                    all.insert(name, share);
-                }
-                // An agent was ended before it had kept all of it.
-                None => its.remove().map_err(failed)?,
+            let adopted = Share::adopt(host, its).unwrap_or_else(|why| {
+                say(format_args!("error: {}", failed(why)));
+                None
+            });
+            // A folder without one is that of an agent that was ended before it had kept it.
+            if let Some(share) = adopted {
+                all.insert(share.name().to_owned(), share);
             }
         }
         Ok(Shares {
@@ -49,6 +52,7 @@ impl Shares<'_> {
             all,
             reload,
             told: Vec::new(),
+            refused: Vec::new(),
         })
     }
 
@@ -58,21 +62,21 @@ impl Shares<'_> {
 
     pub(super) fn hear(&mut self, event: Event) {
         match event {
-            Event::Run(shares) => self.run(&shares),
+            Event::Run(shares) => self.run(shares),
             Event::Reloaded {
                 composition,
                 revision,
-                refusal,
+                answer,
             } => {
                 if let Some(share) = self.all.get_mut(&composition) {
-                    share.reloaded(revision, refusal);
+                    share.reloaded(revision, answer);
                 }
             }
         }
     }
 
     /// Runs this, and nothing else of this coordinator.
-    fn run(&mut self, shares: &v1::Shares) {
+    fn run(&mut self, shares: v1::Shares) {
         let store = &shares.store;
         let wanted = |name: &str| shares.shares.iter().any(|share| share.composition == *name);
         for (name, share) in &mut self.all {
@@ -80,12 +84,14 @@ impl Shares<'_> {
                 share.drop_it();
             }
         }
-        for told in &shares.shares {
-            let name = &told.composition;
-            if let Err(why) = check(told) {
+        self.refused.clear();
+        for told in shares.shares.clone() {
+            let name = &told.composition.clone();
+            if let Err(why) = check(&told) {
                 say(format_args!(
                     "error: the coordinator's `{name}` is refused: {why}"
                 ));
+                self.refused.push(refused(&told, store, why));
                 continue;
             }
             let (folder, host) = (self.folder, &self.host);
@@ -130,8 +136,22 @@ impl Shares<'_> {
 
     pub(super) fn report(&self) -> v1::HostReport {
         v1::HostReport {
-            shares: self.all.values().map(Share::report).collect(),
+            shares: (self.all.values().map(Share::report))
+                .chain(self.refused.iter().cloned())
+                .collect(),
         }
+    }
+}
+
+/// The report of a share that this host does not take.
+fn refused(share: &v1::Share, store: &[u8], why: String) -> v1::ShareReport {
+    v1::ShareReport {
+        composition: share.composition.clone(),
+        state: FAILED.to_owned(),
+        why,
+        wanted: share.revision,
+        store: store.to_vec(),
+        ..v1::ShareReport::default()
     }
 }
 
@@ -141,5 +161,6 @@ fn check(share: &v1::Share) -> Result<(), String> {
     if share.key.len() != 16 {
         return Err("its key has not 16 octets".to_owned());
     }
-    files::check(&share.files.clone().unwrap_or_default())
+    // Files that this host has said that it holds are not sent again.
+    share.files.as_ref().map_or(Ok(()), files::check)
 }

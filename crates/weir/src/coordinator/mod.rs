@@ -22,9 +22,9 @@ use crate::service::Service;
 
 use reader::OfThisProgram;
 
-/// Interval in which signals, and changed certificates, are looked for.
+/// Interval in which signals are looked for.
 const LOOK: Duration = Duration::from_millis(100);
-/// The same for certificates.
+/// Interval in which changed certificates are looked for.
 const REFRESH: Duration = Duration::from_secs(10);
 
 /// Runs a coordinator, or asks one.

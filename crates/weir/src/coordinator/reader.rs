@@ -6,6 +6,7 @@ use std::path::Path;
 use weir_coordinator::service::Reader;
 use weir_coordinator::state::Facts;
 use weir_graph::Composition;
+use weir_io::port::PortSpec;
 use weir_nf::host::Kind;
 
 use crate::run::up;
@@ -25,20 +26,50 @@ impl Reader for OfThisProgram {
                     .to_owned(),
             );
         }
+        captures(&composition)?;
         Ok(Facts {
             name: composition.name.clone(),
-            hosts: composition
-                .hosts
-                .iter()
-                .map(|host| host.name.clone())
-                .collect(),
+            hosts: names(&composition, |_| true),
+            switches: names(&composition, |host| {
+                *host == composition.switch || composition.stands_by(host)
+            }),
             keys: keys(&composition),
         })
     }
 }
 
-/// The keys of a composition, each with its value as text: those that are not written as well, so that
-/// one that is written as it is without does not differ.
+/// Ports that a host could not have: the coordinator's hosts get no captures, and what one of them writes
+/// would go with the next change of files.
+fn captures(composition: &Composition) -> Result<(), String> {
+    let ports = composition.inputs.iter().chain(&composition.outputs);
+    for port in ports {
+        let spec = PortSpec::parse(&port.value).map(|(_, spec)| spec);
+        let behind = match spec {
+            Ok(PortSpec::Emulated(_, behind)) => *behind,
+            Ok(spec) => spec,
+            Err(_) => continue,
+        };
+        if matches!(&behind, PortSpec::Capture(path) if !path.is_absolute()) {
+            let message =
+                "hosts get no captures from a coordinator, and this path is none of theirs";
+            let help = "name a file of the host by its whole path";
+            return Err(weir_graph::render(&[composition.fault(
+                port,
+                message,
+                Some(help),
+            )]));
+        }
+    }
+    Ok(())
+}
+
+fn names(composition: &Composition, which: impl Fn(&String) -> bool) -> Vec<String> {
+    let names = composition.hosts.iter().map(|host| &host.name);
+    names.filter(|name| which(name)).cloned().collect()
+}
+
+/// The keys of a composition, each with its value as text. A key that is left out has the value that it
+/// stands for.
 fn keys(composition: &Composition) -> BTreeMap<String, String> {
     let written = serde_json::to_value(composition).unwrap_or_default();
     let written = written.as_object().cloned().unwrap_or_default();

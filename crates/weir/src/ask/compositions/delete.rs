@@ -31,7 +31,7 @@ pub(crate) fn delete(args: &Delete) -> Outcome {
                 "absent": answer.absent,
                 "left": left,
             }))?;
-        } else if left.is_empty() && !args.timeout.is_zero() {
+        } else if left.is_empty() && !args.timeout.is_zero() && !answer.hosts.is_empty() {
             output::line(&format!(
                 "{} has ended on {}",
                 args.name,

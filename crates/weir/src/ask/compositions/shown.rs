@@ -128,8 +128,8 @@ async fn machines(client: &mut Client) -> Result<(Value, Table), Failure> {
                 0 => "-".to_owned(),
                 ns => age(ns),
             },
-            or_dash(&machine.address),
-            or_dash(&machine.version),
+            or_dash(&one_line(&machine.address)),
+            or_dash(&one_line(&machine.version)),
             or_dash(&machine.compositions.join(", ")),
         ]);
     }
@@ -248,9 +248,9 @@ fn described(state: &v1::CompositionState, files: &v1::Files, changes: &[v1::Cha
         vec![
             host.host.clone(),
             if host.connected { "yes" } else { "no" }.to_owned(),
-            host.state.clone(),
+            one_line(&host.state),
             process(host.revision as u32),
-            or_dash(&host.switch),
+            or_dash(&one_line(&host.switch)),
             process(host.process),
             host.restarts.to_string(),
             one_line(&host.why),

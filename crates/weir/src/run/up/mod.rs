@@ -43,6 +43,12 @@ pub(crate) fn run(args: &Up, kinds: &[Kind]) -> Outcome {
         texts::inherit();
         return switch::run(args, parent, kinds);
     }
+    if let Some(file) = &args.process_file {
+        let written = std::fs::write(file, std::process::id().to_string());
+        written.map_err(|error| {
+            Failure::outside(format!("can't write {}: {error}", file.display()))
+        })?;
+    }
     let path = &args.composition;
     if path.exists() && !path.is_file() && !path.is_dir() {
         return Err(Failure::usage(format!(

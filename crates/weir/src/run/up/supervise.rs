@@ -31,6 +31,8 @@ use crate::mark::Mark;
 
 /// Longest time until a switch hears how a host stands.
 const LOOK: Duration = Duration::from_millis(20);
+/// Interval in which the manager of a share hears what this does.
+const TELL: Duration = Duration::from_secs(1);
 /// Longest time without a switch that the service manager is not told of: one takes over meanwhile.
 const UNTOLD: Duration = Duration::from_secs(30);
 
@@ -64,12 +66,20 @@ pub(super) fn run(plan: &Plan) -> Outcome {
         told_to_end: None,
         service: Service::of_process(),
         without: Instant::now(),
+        part: None,
+        part_told: None,
     };
     if watch.seats.is_empty() {
-        watch.service.ready_as(Part::Agent);
+        watch.part = Some(Part::Agent);
     }
     loop {
+        watch.tell_part();
         if let Some(outcome) = watch.round()? {
+            if watch.told_to_end.is_none() && matches!(outcome, Ok(Exit::Done)) {
+                watch.part = watch.part.map(|_| Part::Over);
+                watch.part_told = None;
+                watch.tell_part();
+            }
             return outcome;
         }
     }
@@ -99,6 +109,9 @@ struct Watch<'a> {
     service: Service,
     /// When there was last a switch that runs.
     without: Instant,
+    /// What this machine's share does, where it is one of several, and when its manager heard that.
+    part: Option<Part>,
+    part_told: Option<Instant>,
 }
 
 /// A host that has a switch, as this process looks after it.
@@ -286,7 +299,8 @@ impl Watch<'_> {
                 continue;
             }
             if service::stands_by(message.kind) && self.plan.is_part {
-                self.service.ready_as(Part::StandsBy);
+                self.part = Some(Part::StandsBy);
+                self.part_told = None;
                 continue;
             }
             begins |= service::is_ready(message.kind) && !switch.is_ready;
@@ -296,7 +310,8 @@ impl Watch<'_> {
             }
         }
         if begins && self.plan.is_part {
-            self.service.ready_as(Part::Runs);
+            self.part = Some(Part::Runs);
+            self.part_told = None;
         }
         switch.tell_hosts(self.plan);
         let process = switch.child.id();
@@ -509,6 +524,15 @@ impl Watch<'_> {
     fn signal_all(&self, signal: Signal) {
         for switch in self.seats.iter().filter_map(|seat| seat.switch.as_ref()) {
             switch.signal(signal);
+        }
+    }
+
+    /// Tells the manager what this share does, again and again: one that starts later hears it, too.
+    fn tell_part(&mut self) {
+        let due = self.part_told.is_none_or(|at| at.elapsed() >= TELL);
+        if let Some(part) = self.part.filter(|_| due) {
+            self.part_told = Some(Instant::now());
+            self.service.ready_as(part);
         }
     }
 
