@@ -73,7 +73,7 @@ impl Access {
     pub async fn connect(&self, instance: Option<&str>) -> Result<Channel, String> {
         if self.credentials.is_none() && matches!(self.address, Address::Tcp(_)) {
             return Err(format!(
-                "{} wants a certificate: name the folder that has one (`--identity`, WEIR_IDENTITY)",
+                "{} wants a certificate: name the folder that has one, by WEIR_IDENTITY",
                 self.address
             ));
         }

@@ -6,6 +6,7 @@ use std::collections::BTreeMap;
 use std::fs::{self, OpenOptions};
 use std::os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _};
 use std::path::{Path, PathBuf};
+use std::sync::{Mutex, PoisonError};
 
 use prost::Message as _;
 use redb::backends::FileBackend;
@@ -43,12 +44,16 @@ struct Kept {
     keys: BTreeMap<String, String>,
     #[prost(string, repeated, tag = "4")]
     switches: Vec<String>,
+    #[prost(string, repeated, tag = "5")]
+    addresses: Vec<String>,
 }
 
 /// The store of one coordinator.
 #[derive(Debug)]
 pub struct Store {
-    database: Database,
+    /// `None` after an error that could not be mended yet.
+    database: Mutex<Option<Database>>,
+    file: PathBuf,
     scratch: PathBuf,
     id: [u8; 16],
 }
@@ -67,24 +72,8 @@ impl Store {
         let mut private = fs::DirBuilder::new();
         private.recursive(true).mode(0o700);
         private.create(folder).map_err(|why| failed(&why))?;
-        let mut options = OpenOptions::new();
-        options
-            .read(true)
-            .write(true)
-            .create(true)
-            .truncate(false)
-            .mode(0o600);
-        let file = options
-            .open(folder.join(FILE))
-            .map_err(|why| failed(&why))?;
-        let backend = FileBackend::new(file);
-        let opened = backend.and_then(|file| Database::builder().create_with_backend(file));
-        let database = opened.map_err(|why| match why {
-            redb::DatabaseError::DatabaseAlreadyOpen => {
-                failed(&"another coordinator has it: one folder is for one coordinator")
-            }
-            why => failed(&why),
-        })?;
+        let file = folder.join(FILE);
+        let database = database(&file).map_err(|why| failed(&why))?;
         // What one that was killed has left of its checks.
         let scratch = folder.join("scratch");
         match fs::remove_dir_all(&scratch) {
@@ -96,7 +85,8 @@ impl Store {
         let (version, id) = prepare(&database, id).map_err(|why| failed(&why))?;
         match version {
             OWN_VERSION => Ok(Store {
-                database,
+                database: Mutex::new(Some(database)),
+                file,
                 scratch,
                 id,
             }),
@@ -125,7 +115,9 @@ impl Store {
         let failed = |why: redb::Error| format!("can't read the store: {why}");
         type Read = (u64, Vec<(String, Vec<u8>)>);
         let read = || -> Result<Read, redb::Error> {
-            let reading = self.database.begin_read()?;
+            let database = self.database.lock().unwrap_or_else(PoisonError::into_inner);
+            let database = database.as_ref().ok_or(redb::Error::DatabaseClosed)?;
+            let reading = database.begin_read()?;
             let numbers = reading.open_table(NUMBERS)?;
             let revision = numbers
                 .get(REVISION)?
@@ -173,8 +165,16 @@ impl Store {
         revision: Option<u64>,
         what: impl FnOnce(&mut redb::Table<'_, &str, &[u8]>) -> Result<(), redb::StorageError>,
     ) -> Result<(), String> {
+        let mut place = self.database.lock().unwrap_or_else(PoisonError::into_inner);
+        // An error leaves a database that takes nothing any more, also once the disk has room again.
+        if place.is_none() {
+            *place =
+                Some(database(&self.file).map_err(|why| format!("can't open the store: {why}"))?);
+        }
+        let database = &*place;
         let write = || -> Result<(), redb::Error> {
-            let writing = self.database.begin_write()?;
+            let database = database.as_ref().ok_or(redb::Error::DatabaseClosed)?;
+            let writing = database.begin_write()?;
             what(&mut writing.open_table(COMPOSITIONS)?)?;
             if let Some(revision) = revision {
                 writing.open_table(NUMBERS)?.insert(REVISION, revision)?;
@@ -182,8 +182,32 @@ impl Store {
             writing.commit()?;
             Ok(())
         };
-        write().map_err(|why| format!("can't write the store: {why}"))
+        let written = write();
+        if written.is_err() {
+            *place = None;
+        }
+        written.map_err(|why| format!("can't write the store: {why}"))
     }
+}
+
+/// Opens the file of a store.
+fn database(path: &Path) -> Result<Database, String> {
+    let mut options = OpenOptions::new();
+    options
+        .read(true)
+        .write(true)
+        .create(true)
+        .truncate(false)
+        .mode(0o600);
+    let file = options.open(path).map_err(|why| why.to_string())?;
+    let backend = FileBackend::new(file);
+    let opened = backend.and_then(|file| Database::builder().create_with_backend(file));
+    opened.map_err(|why| match why {
+        redb::DatabaseError::DatabaseAlreadyOpen => {
+            "another coordinator has it: one folder is for one coordinator".to_owned()
+        }
+        why => why.to_string(),
+    })
 }
 
 /// Has the tables be there: their version, and the name of the store, which is `new` where it has none.
@@ -212,6 +236,7 @@ fn kept(taken: &Taken) -> Kept {
         name,
         hosts,
         switches,
+        addresses,
         keys,
     } = taken.wanted.facts.clone();
     Kept {
@@ -226,6 +251,7 @@ fn kept(taken: &Taken) -> Kept {
         }),
         hosts,
         switches,
+        addresses,
         keys,
     }
 }
@@ -242,6 +268,7 @@ fn taken(kept: Kept) -> Result<Taken, String> {
                 name: share.composition,
                 hosts: kept.hosts,
                 switches: kept.switches,
+                addresses: kept.addresses,
                 keys: kept.keys,
             },
             files: share.files.ok_or("it has no files")?,
@@ -263,6 +290,7 @@ mod tests {
                     name: name.to_owned(),
                     hosts: vec!["alpha".to_owned()],
                     switches: vec!["alpha".to_owned()],
+                    addresses: vec!["10.0.0.1:1".to_owned()],
                     keys: [("ports".to_owned(), "gen".to_owned())].into(),
                 },
                 files: v1::Files {

@@ -11,7 +11,7 @@ use weir_api::v1;
 use weir_api::v1::host_said::What as Said;
 
 use crate::carry::{WAITING, carry};
-use crate::state::{FAILED, Session};
+use crate::state::{ANOTHER, FAILED, Session};
 
 use super::caller::{Caller, Need};
 use super::shared::{Connection, MOST_WAITING, Open, Shared, locked};
@@ -235,7 +235,7 @@ fn of_another(share: &v1::ShareReport) -> v1::ShareReport {
     v1::ShareReport {
         composition: share.composition.clone(),
         state: FAILED.to_owned(),
-        wanted: u64::MAX,
+        wanted: ANOTHER,
         why: "it runs there for another coordinator, which has to end it first".to_owned(),
         process: share.process,
         ..v1::ShareReport::default()

@@ -51,10 +51,27 @@ impl Shared {
             }
         };
         let name = wanted.facts.name.clone();
+        if let Some((other, at)) = self.state().conflict(&wanted) {
+            let wrong = format!(
+                "error: the composition `{other}` has {at}\n  = help: give the hosts other ports in this one"
+            );
+            return Ok(v1::ApplyResponse {
+                wrong,
+                ..v1::ApplyResponse::default()
+            });
+        }
         let (mut takes, mut reasons) = self.state().plan(&wanted, request.anew);
         let mut reload = None;
         if takes == Takes::Reload {
-            let said = self.try_reload(&name, &wanted).await?;
+            let said = match self.try_reload(&name, &wanted).await {
+                Ok(said) => said,
+                // Whoever asks for it needs no word of an instance.
+                Err(why) if request.anew => {
+                    reasons.push(why.message().to_owned());
+                    None
+                }
+                Err(why) => return Err(why),
+            };
             if let Some(said) = &said {
                 reasons.extend(said.refused.iter().cloned());
                 if !said.wrong.is_empty() {

@@ -19,6 +19,8 @@ use changes::Changes;
 pub use changes::Kind;
 pub use words::{ABSENT, FAILED, OVER, READY, RUNS, STARTING};
 
+/// Revision that a share of another coordinator is said to be wanted for.
+pub(crate) const ANOTHER: u64 = u64::MAX;
 /// Hosts that are known without being in a composition: agents of any name may connect.
 const MOST_STRANGERS: usize = 1_000;
 
@@ -31,6 +33,8 @@ pub struct Facts {
     pub hosts: Vec<String>,
     /// Those of them that have a switch.
     pub switches: Vec<String>,
+    /// Addresses of its hosts' agents.
+    pub addresses: Vec<String>,
     /// Its keys, each with its value as text: what can't change under traffic.
     pub keys: BTreeMap<String, String>,
 }
@@ -94,6 +98,17 @@ struct Host {
     has_reported: bool,
     /// What its session was told last.
     told: Option<Vec<Order>>,
+}
+
+impl Host {
+    /// Compositions that it has said it runs for this coordinator.
+    fn runs(&self) -> Vec<String> {
+        let own = self
+            .reports
+            .values()
+            .filter(|report| report.wanted != ANOTHER);
+        own.map(|report| report.composition.clone()).collect()
+    }
 }
 
 /// What a host is told of one composition, without what does not change with its revision.
@@ -166,11 +181,24 @@ impl State {
         }
         let takes = match (reasons.is_empty(), before.files == wanted.files) {
             (false, _) => Takes::Anew,
-            (true, _) if asked => Takes::Anew,
             (true, false) => Takes::Reload,
+            (true, true) if asked => Takes::Anew,
             (true, true) => Takes::Nothing,
         };
         (takes, reasons)
+    }
+
+    /// Another composition that has an address of this one: which, and the address.
+    pub fn conflict(&self, wanted: &Wanted) -> Option<(String, String)> {
+        let Facts {
+            name, addresses, ..
+        } = &wanted.facts;
+        let others = self.compositions.values().map(|it| &it.taken.wanted.facts);
+        let mut others = others.filter(|facts| facts.name != *name);
+        others.find_map(|facts| {
+            let both = addresses.iter().find(|at| facts.addresses.contains(at))?;
+            Some((facts.name.clone(), both.clone()))
+        })
     }
 
     /// The composition as it is to be kept once it is taken; `key` is a new one.

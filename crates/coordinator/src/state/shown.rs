@@ -137,7 +137,7 @@ impl State {
             address: known.map_or_else(String::new, |known| known.address.clone()),
             version: known.map_or_else(String::new, |known| known.version.clone()),
             compositions: compositions.map(|facts| facts.name.clone()).collect(),
-            runs: known.map_or_else(Vec::new, |known| known.reports.keys().cloned().collect()),
+            runs: known.map_or_else(Vec::new, |known| known.runs()),
         }
     }
 

@@ -30,6 +30,7 @@ fn wanted(name: &str, hosts: &[&str], ports: &str, text: &str) -> Wanted {
             name: name.to_owned(),
             hosts: hosts.iter().map(|&host| host.to_owned()).collect(),
             switches: vec![hosts[0].to_owned()],
+            addresses: vec![format!("{name}:1")],
             keys: BTreeMap::from([
                 ("hosts".to_owned(), hosts.join(",")),
                 ("ports".to_owned(), ports.to_owned()),

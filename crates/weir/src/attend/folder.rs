@@ -5,6 +5,7 @@
 //! edge/share          what the coordinator said, without the files
 //! edge/files.3        files of a revision
 //! edge/files          a link to those that processes read, which is changed in one step
+//! edge/log            what its processes have said lately
 //! edge/process        number of the process, which it writes itself
 //! edge/key            key of the links, for `weir up --key`
 //! edge/standing       what the process has said of itself
@@ -172,6 +173,10 @@ impl ShareFolder {
     pub(super) fn process(&self) -> Option<u32> {
         let text = fs::read_to_string(self.process_file()).ok()?;
         text.trim().parse().ok()
+    }
+
+    pub(super) fn log(&self) -> PathBuf {
+        self.0.join("log")
     }
 
     pub(super) fn process_file(&self) -> PathBuf {

@@ -6,6 +6,7 @@
 
 mod event;
 mod folder;
+mod log;
 mod network;
 mod process;
 mod share;

@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use tokio::sync::mpsc::UnboundedReceiver;
 use tokio::sync::watch;
+use tonic::Code;
 use weir_api::v1;
 use weir_coordinator::{Access, host};
 use weir_ctl::client;
@@ -209,7 +210,14 @@ async fn reload(
     let answer = client.reload(request).await;
     answer
         .map(tonic::Response::into_inner)
-        .map_err(|status| status.message().to_owned())
+        .or_else(|status| match status.code() {
+            // An instance that runs in a way that takes no other file.
+            Code::Unimplemented | Code::FailedPrecondition => Ok(v1::ReloadResponse {
+                refused: vec![status.message().to_owned()],
+                ..v1::ReloadResponse::default()
+            }),
+            _ => Err(status.message().to_owned()),
+        })
 }
 
 /// The control socket of an instance of this host.

@@ -12,6 +12,7 @@ use rustix::io::FdFlags;
 use rustix::process::{Pid, PidfdFlags, Signal};
 
 use super::folder::ShareFolder;
+use super::log::Log;
 
 /// Most octets of what a process says of itself.
 const LONGEST: usize = 1_024;
@@ -27,6 +28,7 @@ pub(super) struct Process {
     /// Can be locked when all processes of the share are over.
     running: File,
     notify: UnixDatagram,
+    log: Log,
 }
 
 /// The end of a process.
@@ -49,7 +51,8 @@ impl Process {
         let running = folder.running()?;
         rustix::fs::flock(&running, FlockOperation::NonBlockingLockExclusive)
             .map_err(|_| io::Error::other("processes of it live that no agent looks after"))?;
-        let notify = listen(folder)?;
+        let (notify, log) = (listen(folder)?, Log::open(&folder.log())?);
+        let said = Log::writer(&folder.log())?;
         // The processes that it starts inherit the lock, too: it is free when all are over.
         let inherited = running.try_clone()?;
         rustix::io::fcntl_setfd(&inherited, FdFlags::empty())?;
@@ -64,8 +67,9 @@ impl Process {
             .env_remove("WATCHDOG_USEC")
             .env_remove("WATCHDOG_PID")
             .stdin(Stdio::null())
-            // A summary at its end is for the agent's log.
-            .stdout(io::stderr())
+            // A file outlives this agent, as they do.
+            .stdout(said.try_clone()?)
+            .stderr(said)
             // Signals of a terminal are for the agent alone.
             .process_group(0)
             .spawn()?;
@@ -77,6 +81,7 @@ impl Process {
             child: Some(child),
             running: folder.running()?,
             notify,
+            log,
         })
     }
 
@@ -96,11 +101,22 @@ impl Process {
             child: None,
             running,
             notify: listen(folder)?,
+            log: Log::open(&folder.log())?,
         }))
     }
 
     pub(super) fn number(&self) -> u32 {
         self.number
+    }
+
+    /// Has the agent's log have what it has said.
+    pub(super) fn pass_on(&mut self, name: &str) -> io::Result<()> {
+        self.log.pass_on(name)
+    }
+
+    /// What it has said was wrong, last.
+    pub(super) fn error(&mut self) -> Option<String> {
+        self.log.error()
     }
 
     /// What it has said of itself since it was asked last: the newest status.

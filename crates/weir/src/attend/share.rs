@@ -25,9 +25,10 @@ const AGAIN: RestartPolicy = RestartPolicy {
     most: None,
     most_false_starts: None,
 };
-/// How long a process may take to end once it is asked to. Its flows are lost in any case, and its switch
-/// may wait for runtimes that their hosts have ended before.
+/// How long a process may take to end once it is asked to.
 const PATIENCE: Duration = Duration::from_secs(2);
+/// How much later than the host of the switch the others end a composition.
+const FOR_THE_SWITCH: Duration = Duration::from_millis(700);
 
 /// Why a share whose inputs have ended is over.
 const ENDED: &str = "its inputs have ended";
@@ -54,8 +55,9 @@ pub(super) struct Share {
     since: Instant,
     /// When the next process is to start.
     start_at: Option<Instant>,
-    /// When the process was asked to end.
+    /// When the process is to be asked to end, and whether it was.
     ending: Option<Instant>,
+    is_told: bool,
     state: &'static str,
     why: String,
     deaths: u64,
@@ -88,6 +90,7 @@ impl Share {
             since: Instant::now(),
             start_at: None,
             ending: None,
+            is_told: false,
             state: STARTING,
             why: String::new(),
             deaths: 0,
@@ -267,16 +270,30 @@ impl Share {
     }
 
     fn end_process(&mut self) {
-        if self.process.is_some() && self.ending.is_none() {
-            self.ending = Some(self.end());
+        if self.process.is_none() || self.ending.is_some() {
+            return;
         }
+        // A switch lets out what is under way, for which it needs its runtimes.
+        let waits = match self.part() {
+            Some(Part::Runs) => Duration::ZERO,
+            _ => FOR_THE_SWITCH,
+        };
+        self.ending = Some(Instant::now() + waits);
+        self.is_told = false;
     }
 
-    fn end(&self) -> Instant {
-        if let Some(process) = &self.process {
+    /// Asks a process to end when it is time, and ends one that does not.
+    fn end(&mut self) {
+        let (Some(at), Some(process)) = (self.ending, &self.process) else {
+            return;
+        };
+        let late = Instant::now().saturating_duration_since(at);
+        if at <= Instant::now() && !self.is_told {
+            self.is_told = true;
             process.signal(Signal::TERM);
+        } else if late > PATIENCE {
+            process.signal(Signal::KILL);
         }
-        Instant::now()
     }
 
     /// Looks after its process: what it wants of the coordinator's thread, if anything.
@@ -285,17 +302,23 @@ impl Share {
         self.hear();
         self.bury();
         self.put();
-        if self.ending.is_some_and(|since| since.elapsed() > PATIENCE)
-            && let Some(process) = &self.process
-        {
-            process.signal(Signal::KILL);
-            self.ending = Some(Instant::now());
-        }
+        self.end();
         self.start_if_due();
         self.reload()
     }
 
     fn hear(&mut self) {
+        if let Some(process) = &mut self.process {
+            let passed = process.pass_on(&self.name);
+            if let Err(error) = passed.as_ref()
+                && !std::mem::replace(&mut self.is_lost, true)
+            {
+                say(format_args!(
+                    "warning: {}: can't read its log: {error}",
+                    self.name
+                ));
+            }
+        }
         let said = self.process.as_ref().and_then(Process::said);
         if let Some(status) = said.filter(|status| *status != self.standing.status) {
             self.standing.status = status;
@@ -337,6 +360,9 @@ impl Share {
                 return;
             }
         };
+        // The last words may have come after the last look.
+        let _ = process.pass_on(&self.name);
+        let error = process.error();
         let is_over = self.part() == Some(Part::Over) && self.ending.is_none();
         self.process = None;
         self.reloading = None;
@@ -368,12 +394,18 @@ impl Share {
         self.deaths += 1;
         (self.state, self.why) = (
             FAILED,
-            format!("its process has ended {how}: see the agent's log"),
+            match error {
+                Some(error) => format!("its process has ended {how}: {error}"),
+                None => format!("its process has ended {how}"),
+            },
         );
+        let when = match pause.is_zero() {
+            true => String::new(),
+            false => format!(" in {:.1} s", pause.as_secs_f64()),
+        };
         say(format_args!(
-            "warning: {}: its process has ended {how}; another starts in {:.1} s",
-            self.name,
-            pause.as_secs_f64()
+            "warning: {}: its process has ended {how}; another starts{when}",
+            self.name
         ));
         self.start_at = Some(Instant::now() + pause);
     }

@@ -42,7 +42,9 @@ fn run(args: &Args, kinds: &[Kind]) -> Outcome {
     let signals = crate::run::end_signals()?;
     let mut control = match &args.socket {
         Some(path) => Socket::at(path, false)?,
-        None => Socket::of_coordinator()?,
+        None => Socket::of_coordinator().map_err(|why| {
+            Failure::outside(format!("{why}; another path is given with `--socket`"))
+        })?,
     };
     let store = Store::open(&args.store).map_err(Failure::outside)?;
     let secured = secured(args)?;

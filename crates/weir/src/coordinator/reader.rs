@@ -33,6 +33,9 @@ impl Reader for OfThisProgram {
             switches: names(&composition, |host| {
                 *host == composition.switch || composition.stands_by(host)
             }),
+            addresses: (composition.hosts.iter())
+                .filter_map(|host| Some(host.address?.to_string()))
+                .collect(),
             keys: keys(&composition),
         })
     }

@@ -32,7 +32,9 @@ pub(crate) fn apply(args: &Apply, kinds: &[Kind]) -> Outcome {
         if args.output == Format::Text || !answer.wrong.is_empty() {
             told(&answer, args)?;
         }
-        let waits = answer.taken && !args.timeout.is_zero();
+        // One that is as it was may not be well, all the same.
+        let stays = answer.takes() == Takes::Nothing && !args.dry_run;
+        let waits = (answer.taken || stays) && !args.timeout.is_zero();
         let stands = match waits {
             true => Some(wait(&mut client, &answer, args).await?),
             false => None,

@@ -40,7 +40,7 @@ pub(crate) fn delete(args: &Delete) -> Outcome {
         }
         if !answer.absent.is_empty() && args.output == Format::Text {
             output::line(&format!(
-                "{absent}: not connected, and end it once they are"
+                "not connected, and told to end it when they are: {absent}"
             ))?;
         }
         match left.is_empty() {

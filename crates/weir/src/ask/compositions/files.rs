@@ -17,12 +17,13 @@ pub(super) fn of(path: &Path, composed: &Composed) -> Result<v1::Files, Failure>
     let failed =
         |why: std::io::Error| Failure::outside(format!("can't read {}: {why}", path.display()));
     let whole = std::path::absolute(path).map_err(failed)?;
+    let whole = plain(&whole);
     let folder = whole.parent().unwrap_or(Path::new("/"));
     let mut files = BTreeMap::new();
     let mut put = |path: &Path, text: &str| {
         let inside = inside(folder, path).ok_or_else(|| {
-            Failure::usage(format!(
-                "{} is not in the folder of the composition ({}): hosts get that folder alone, so move it \
+            Failure::chain(format!(
+                "error: {} is not in the folder of the composition ({}): hosts get that folder alone, so move it \
                  there",
                 path.display(),
                 folder.display()

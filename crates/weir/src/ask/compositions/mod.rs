@@ -44,7 +44,14 @@ where
 
 /// The failure for an error status of a coordinator.
 fn failure(status: &tonic::Status) -> Failure {
-    Failure::outside(status.message())
+    match status.code() {
+        tonic::Code::Unavailable | tonic::Code::Unknown => Failure::outside(format!(
+            "the coordinator has gone, or was started anew: {}; once it is there, `weir describe` tells \
+             what it has taken, and the same command may be given again",
+            status.message()
+        )),
+        _ => Failure::outside(status.message()),
+    }
 }
 
 /// How a composition stands; `None` where there is none of the name.

@@ -21,7 +21,7 @@ pub(crate) fn get(args: &Get) -> Outcome {
     let (json, table) = ask(&access, async |mut client| {
         let name = args.instance.as_deref();
         match args.what {
-            GetWhat::Machines => machines(&mut client).await,
+            GetWhat::Machines => machines(&mut client, name).await,
             GetWhat::Changes => changes(&mut client, name.unwrap_or_default()).await,
             _ => compositions(&mut client, name).await,
         }
@@ -103,12 +103,21 @@ pub(super) fn composition(state: &v1::CompositionState) -> Value {
     })
 }
 
-async fn machines(client: &mut Client) -> Result<(Value, Table), Failure> {
+async fn machines(client: &mut Client, name: Option<&str>) -> Result<(Value, Table), Failure> {
     let listed = client.list_machines(v1::ListMachinesRequest {}).await;
     let all = listed
         .map_err(|status| failure(&status))?
         .into_inner()
-        .machines;
+        .machines
+        .into_iter();
+    let all: Vec<_> = all
+        .filter(|it| name.is_none_or(|name| name == it.name))
+        .collect();
+    if let (Some(name), true) = (name, all.is_empty()) {
+        return Err(Failure::outside(format!(
+            "the coordinator knows no host `{name}`"
+        )));
+    }
     let mut table = vec![row([
         "MACHINE",
         "STATE",
