@@ -72,6 +72,24 @@ impl World<'_> {
         self.schedule(self.now + later, Event::Beat(no));
     }
 
+    /// The switch has a runtime in service again that it did not watch, as it took it for dead.
+    pub(super) fn watch_again(&mut self, no: ProcessNo) {
+        let time = Time(super::START + self.now);
+        let Some(switch) = self.switch else {
+            return;
+        };
+        let Some(beats) = self.beats.get_mut(&switch).filter(|its| !its.is_up(no)) else {
+            return;
+        };
+        beats.forget(no);
+        beats.watch(time, no);
+        if let Some(theirs) = self.beats.get_mut(&no) {
+            theirs.watch(time, switch);
+        }
+        self.heard.insert(no, Heard::at(self.now));
+        self.count("watched_again");
+    }
+
     /// The time of a process's next beat has come.
     pub(super) fn beat(&mut self, no: ProcessNo) {
         let time = Time(super::START + self.now);

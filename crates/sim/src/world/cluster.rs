@@ -362,6 +362,9 @@ impl World<'_> {
                 let name = process.name();
                 self.say(None, || format!("V {how} {name}"));
             }
+            if serves {
+                self.watch_again(no);
+            }
         }
     }
 
