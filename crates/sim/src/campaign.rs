@@ -66,8 +66,10 @@ impl Campaign {
 
     fn add(&mut self, plan: &Plan, outcome: Outcome) {
         self.seeds += 1;
-        self.packets += plan.packets.len() as u64;
-        self.moves += plan.moves() as u64;
+        for plan in [plan].into_iter().chain(&plan.others) {
+            self.packets += plan.packets.len() as u64;
+            self.moves += plan.moves() as u64;
+        }
         self.time += outcome.time;
         let moved = outcome.tally.moved;
         self.least_moved = Some(self.least_moved.map_or(moved, |least| least.min(moved)));

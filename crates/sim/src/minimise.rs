@@ -49,8 +49,7 @@ impl Search<'_> {
             // Packets and steps after the violation don't matter. Not so for
             // `Stuck`: it is found at the end of the run, which must not move.
             if self.invariant != Invariant::Stuck {
-                self.best.packets.retain(|packet| packet.at <= violation.at);
-                self.best.steps.retain(|(at, _)| *at <= violation.at);
+                cut(&mut self.best, violation.at);
             }
             return true;
         }
@@ -89,7 +88,22 @@ impl Search<'_> {
     }
 }
 
-/// Makes a failing plan smaller: fewer kinds of faults, flows, steps, packets.
+/// Leaves out what comes after a time.
+fn cut(plan: &mut Plan, time: u64) {
+    plan.packets.retain(|packet| packet.at <= time);
+    plan.steps.retain(|(at, _)| *at <= time);
+    plan.others.iter_mut().for_each(|other| cut(other, time));
+}
+
+/// Leaves out a kind of faults.
+fn leave_out(plan: &mut Plan, fault: Fault) {
+    plan.faults = plan.faults.without(fault);
+    plan.steps.retain(|(_, step)| step.fault() != Some(fault));
+    let others = plan.others.iter_mut();
+    others.for_each(|other| leave_out(other, fault));
+}
+
+/// Makes a failing plan smaller: fewer chains, kinds of faults, flows, steps, packets.
 ///
 /// # Errors
 ///
@@ -107,11 +121,14 @@ pub fn minimise(settings: &Settings, plan: &Plan) -> Result<Minimal, String> {
     };
     // Cuts what comes after the violation.
     search.try_candidate(plan.clone());
+    search.remove_parts(
+        |plan| plan.others.clone(),
+        |plan, others| plan.others = others,
+    );
     for fault in Fault::ALL {
         let mut fewer = search.best.clone();
         if fewer.faults.has(fault) {
-            fewer.faults = fewer.faults.without(fault);
-            fewer.steps.retain(|(_, step)| step.fault() != Some(fault));
+            leave_out(&mut fewer, fault);
             search.try_candidate(fewer);
         }
     }

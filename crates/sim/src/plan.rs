@@ -6,7 +6,7 @@ use weir_protocol::settings::Replication;
 
 use crate::chain::Chain;
 use crate::fault::{Fault, Faults};
-use crate::random::Random;
+use crate::random::{Random, mix};
 use crate::settings::{Mode, Settings};
 use crate::traffic::{self, Planned, Recorded};
 
@@ -35,6 +35,9 @@ pub struct Plan {
     pub steps: Vec<(u64, Step)>,
     /// When faults and traffic end.
     pub end: u64,
+    /// The plans of the other chains behind the same runtimes: packets, moves and forgeries of their
+    /// own, and all else is this one's.
+    pub others: Vec<Plan>,
 }
 
 /// The number of a process, counted among those that are there then.
@@ -213,6 +216,14 @@ impl Step {
         )
     }
 
+    /// True where it is done to a process or a link, and so to all chains.
+    fn is_for_all(&self) -> bool {
+        match self {
+            Step::Drain { .. } | Step::Join => true,
+            _ => self.fault().is_some_and(|fault| fault != Fault::Forgery),
+        }
+    }
+
     /// The fault it belongs to.
     pub fn fault(&self) -> Option<Fault> {
         Some(match self {
@@ -234,11 +245,43 @@ impl Step {
     }
 }
 
+/// Draws the seeds of the other chains' packets and moves.
+const OTHER_CHAIN: u64 = 0xc4a1_0000;
+
 const MODES: [MoveMode; 3] = [MoveMode::Push, MoveMode::Pull, MoveMode::Reprocess];
 
 impl Plan {
     /// Draws the plan of a seed. `recorded` takes the generator's place.
     pub fn draw(seed: u64, settings: &Settings, recorded: Option<&[Recorded]>) -> Plan {
+        let mut plan = Plan::of_chain(seed, settings, recorded);
+        for number in 1..settings.chains_of(seed) {
+            let own = Settings {
+                faults: plan.faults,
+                some_faults: false,
+                mode: Some(plan.mode),
+                ..settings.clone()
+            };
+            let drawn = mix(seed, OTHER_CHAIN + u64::from(number));
+            let mut other = Plan::of_chain(drawn, &own, recorded);
+            other.steps.retain(|(_, step)| !step.is_for_all());
+            plan.end = plan.end.max(other.end);
+            plan.others.push(Plan {
+                seed,
+                hosts: plan.hosts,
+                loggers: plan.loggers,
+                heartbeats: plan.heartbeats,
+                replication: plan.replication,
+                faults: plan.faults,
+                ..other
+            });
+        }
+        for other in &mut plan.others {
+            other.end = plan.end;
+        }
+        plan
+    }
+
+    fn of_chain(seed: u64, settings: &Settings, recorded: Option<&[Recorded]>) -> Plan {
         let mut random = Random::new(seed, 5);
         let drawn = random.pick(&Chain::DRAWN).copied();
         let chain = settings.chain.or(drawn).unwrap_or(Chain::Count);
@@ -279,6 +322,7 @@ impl Plan {
             packets,
             steps,
             end,
+            others: Vec::new(),
         }
     }
 

@@ -140,6 +140,11 @@ fn settings_for_slip(slip: Slip) -> Settings {
             moves: 100,
             ..base
         },
+        Slip::DeathToldToOne | Slip::LeavesWithUnits => Settings {
+            faults,
+            chains: 2,
+            ..base
+        },
         Slip::LostNever => Settings {
             faults: of(&[Fault::Loss, Fault::NothingKept]),
             some_faults: false,

@@ -81,8 +81,10 @@ pub struct Settings {
     pub packets: u32,
     /// Owner changes that are asked for.
     pub moves: u32,
-    /// The chain; drawn by the seed without it.
+    /// The chain; drawn by the seed without it, for each where there are several.
     pub chain: Option<Chain>,
+    /// Chains behind the same runtimes, each with a switch of its own. Between threads there is one.
+    pub chains: u32,
     /// Messages on links that lose nothing, and frames without their wire
     /// form: faster, and hides no fault of the protocol itself.
     pub plain_links: bool,
@@ -105,6 +107,7 @@ impl Default for Settings {
             packets: 5_000,
             moves: 60,
             chain: None,
+            chains: 1,
             plain_links: false,
             plant: None,
         }
@@ -141,6 +144,14 @@ impl Settings {
     pub fn heartbeats_of(&self, seed: u64) -> bool {
         let drawn = Random::new(seed, 13).chance(400);
         self.mode_of(seed) == Mode::Links && self.heartbeats.unwrap_or(drawn)
+    }
+
+    /// The chains of a seed.
+    pub fn chains_of(&self, seed: u64) -> u32 {
+        match self.mode_of(seed) {
+            Mode::Links => self.chains.max(1),
+            Mode::Ring => 1,
+        }
     }
 
     /// The hosts of a seed.

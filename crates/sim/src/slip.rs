@@ -129,6 +129,10 @@ slips! {
     TickAhead = "tick-ahead",
     /// The switch is never told of a death.
     DeathUntold = "death-untold",
+    /// Where there are several chains the first one's switch alone is told of a death.
+    DeathToldToOne = "death-told-to-one",
+    /// A runtime leaves as soon as it has no unit of the first chain.
+    LeavesWithUnits = "leaves-with-units",
     /// A process keeps one data frame in a hundred of a unit's.
     FrameLeaked = "frame-leaked",
     /// The switch's thread passes no message on from one runtime's process to another one.

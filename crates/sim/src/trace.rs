@@ -23,6 +23,8 @@ pub struct Line {
 pub struct Trace {
     on: bool,
     now: u64,
+    /// The chain that lines are about, where it is not the first.
+    chain: usize,
     lines: Vec<Line>,
 }
 
@@ -43,13 +45,19 @@ impl Trace {
         self.now = now;
     }
 
+    /// Lines are about this chain from now on.
+    pub(crate) fn of_chain(&mut self, number: usize) {
+        self.chain = number;
+    }
+
     pub(crate) fn say(&mut self, unit: Option<UnitId>, text: impl FnOnce() -> String) {
         if self.on {
-            self.lines.push(Line {
-                at: self.now,
-                unit,
-                text: text(),
-            });
+            let text = match self.chain {
+                0 => text(),
+                chain => format!("chain {chain}: {}", text()),
+            };
+            let at = self.now;
+            self.lines.push(Line { at, unit, text });
         }
     }
 

@@ -83,6 +83,36 @@ pub struct Tally {
     pub states: u64,
 }
 
+impl Tally {
+    /// Adds another chain's counts.
+    pub(crate) fn add(&mut self, other: &Tally) {
+        let all = [
+            (&mut self.numbered, other.numbered),
+            (&mut self.let_out, other.let_out),
+            (&mut self.out, other.out),
+            (&mut self.dropped, other.dropped),
+            (&mut self.turned, other.turned),
+            (&mut self.lost, other.lost),
+            (&mut self.emitted, other.emitted),
+            (&mut self.emits_lost, other.emits_lost),
+            (&mut self.bytes, other.bytes),
+            (&mut self.ticks, other.ticks),
+            (&mut self.owner_lost, other.owner_lost),
+            (&mut self.switch_restart, other.switch_restart),
+            (&mut self.views, other.views),
+            (&mut self.moved, other.moved),
+            (&mut self.resumed, other.resumed),
+            (&mut self.claimed, other.claimed),
+            (&mut self.behind, other.behind),
+            (&mut self.ended, other.ended),
+            (&mut self.states, other.states),
+        ];
+        for (count, more) in all {
+            *count += more;
+        }
+    }
+}
+
 /// A frame that must leave next.
 #[derive(Clone, Debug)]
 pub(crate) struct Leaving {

@@ -7,7 +7,6 @@ use weir_packet::Time;
 use weir_protocol::heartbeat::{Beat, HeartbeatSettings, Heartbeats, Judgement};
 use weir_protocol::plant::Plant;
 
-use super::cluster::Seen;
 use super::heard::Heard;
 use super::links::ProcessNo;
 use super::{Event, LOOK, Phase, World};
@@ -29,7 +28,7 @@ impl World<'_> {
 
     /// A process has started: it sends beats and is watched.
     pub(super) fn start_beating(&mut self, no: ProcessNo) {
-        if !self.plan.heartbeats {
+        if !self.plan.heartbeats || self.follows() {
             return;
         }
         let mut settings = self.heartbeat_settings();
@@ -258,10 +257,7 @@ impl World<'_> {
             false => "deaths_noticed_by_beats",
         });
         // Silence comes when it comes: it may be a failure that meets another.
-        if !self.checker.can_lose(&[id], &Seen(&self.processes)) {
-            self.count("beats_beyond_promise");
-            self.checker.lenient = true;
-        }
+        self.more_than_promised(id);
         self.notice(no);
         if is_alive && self.useful().len() < 3 {
             self.start_later(no, 5_000_000);
@@ -290,6 +286,7 @@ impl World<'_> {
             self.count("started_anew_after_hold_down");
             self.kill(no);
             self.close_streams(no);
+            self.others().for_each(|other| other.tell_of_zombie(no));
             self.start_later(no, 0);
         }
     }

@@ -160,6 +160,7 @@ impl World<'_> {
         process.inbox.clear();
         let name = process.name();
         self.say(None, || format!("{name} dies"));
+        self.others().for_each(|other| other.kill(no));
     }
 
     pub(super) fn merge_counts(&mut self, no: ProcessNo) {
@@ -201,6 +202,7 @@ impl World<'_> {
             // The switch's thread joins others when it runs.
             return self.schedule(until, Event::Notice(no));
         }
+        self.others_notice(no);
         // One that was suspected before may be waited for by the next switch.
         let serves = self.running_switch().is_some_and(|s| s.is_in_service(id));
         if let Some(process) = self.processes.get_mut(no) {
@@ -260,12 +262,26 @@ impl World<'_> {
         if self.switch.is_some() {
             return;
         }
-        if self.start_switch().is_err() {
+        let started = self.start_switch();
+        let mut others = self.others().map(World::start_switch);
+        if started.and_then(|()| others.try_for_each(|other| other)).is_err() {
+            drop(others);
             self.count("switch_not_started");
             return;
         }
+        drop(others);
         self.leave_out();
-        let named = self.suspected_and_named();
+        let others = self.others.iter();
+        let others: Vec<Vec<RuntimeId>> = others.map(World::suspected_and_named).collect();
+        let mut named = self.suspected_and_named();
+        named.retain(|id| others.iter().all(|its| its.contains(id)));
+        self.recover_switch(&named);
+        self.others().for_each(|other| other.recover_switch(&named));
+    }
+
+    /// The switch that has started asks the runtimes, those that the switch before suspected as far
+    /// as they are named.
+    fn recover_switch(&mut self, named: &[RuntimeId]) {
         let is_named = |p: &Process| p.runtime().is_some_and(|id| named.contains(&id));
         let runtimes: Vec<(ProcessNo, RuntimeId, bool)> = self
             .processes
@@ -376,15 +392,13 @@ impl World<'_> {
         }
         let drawn = mix(self.plan.seed, u64::from(self.generation)) as u32;
         let left_out = self.victim(drawn);
-        if let Some(process) = left_out.and_then(|no| self.processes.get_mut(no)) {
-            process.suspect();
-            let name = process.name();
+        if let Some(no) = left_out {
+            self.suspect_everywhere(no);
+            let name = self.name_of(no);
             self.count("runtimes_unlisted");
             self.say(None, || format!("the next V is not told of {name}"));
             let later = self.random.below(10_000_000);
-            if let Some(no) = left_out {
-                self.start_later(no, later);
-            }
+            self.start_later(no, later);
         }
     }
 
@@ -526,11 +540,15 @@ impl World<'_> {
             self.look_at_all_books();
         }
         self.ports_pass_time();
-        self.let_drained_leave();
+        if !self.follows() {
+            self.let_drained_leave();
+        }
         self.look_at_protection();
         self.look_at_silence();
         match self.phase {
-            Phase::Busy if self.now >= self.plan.end && !self.is_waited_for() => self.heal(),
+            // When all chains have their packets.
+            Phase::Busy if self.now < self.plan.end || self.follows() || self.is_waited_for() => {}
+            Phase::Busy => self.heal(),
             Phase::Draining => self.drain_phase(),
             Phase::Expiring => self.expiring_phase(),
             Phase::Leaving => self.leaving_phase(),
@@ -568,7 +586,6 @@ impl World<'_> {
     }
 
     fn let_drained_leave(&mut self) {
-        let time = self.time();
         for no in 0..self.processes.len() {
             let draining = self
                 .processes
@@ -577,21 +594,12 @@ impl World<'_> {
             let Some(id) = self.runtime_id(no).filter(|_| draining) else {
                 continue;
             };
-            let Some(Body::Switch(switch)) = self.current_switch() else {
-                return;
-            };
-            if switch.is_drained(id) {
-                switch.leave(time, id);
-                self.after_switch();
-                self.say(None, || format!("r{} leaves", id.0));
-                self.count("left");
-                self.check_left(no);
+            if self.may_leave(id) {
+                self.let_leave(no, id);
                 self.kill(no);
                 self.join_thread(no);
                 self.close_streams(no);
-                if let Some(process) = self.processes.get_mut(no) {
-                    process.suspect();
-                }
+                self.has_left(no);
                 if self.phase == Phase::Busy {
                     let later = self.random.below(10_000_000);
                     self.start_later(no, later);
@@ -601,7 +609,7 @@ impl World<'_> {
     }
 
     /// Checks what a runtime still has in its hands when it leaves.
-    fn check_left(&mut self, no: ProcessNo) {
+    pub(super) fn check_left(&mut self, no: ProcessNo) {
         let left = self.processes.get_mut(no).and_then(|p| p.living.as_mut());
         let Some((Body::Runtime(actors), pool)) = left else {
             return;

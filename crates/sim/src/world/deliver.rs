@@ -217,6 +217,10 @@ impl World<'_> {
         }
         process.paused_until = None;
         let name = process.name();
+        self.others().for_each(|other| other.resume(no));
+        let Some(process) = self.processes.get_mut(no) else {
+            return;
+        };
         let inbox = core::mem::take(&mut process.inbox);
         self.say(None, || format!("{name} goes on"));
         for (from, what) in inbox {

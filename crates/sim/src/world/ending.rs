@@ -53,28 +53,37 @@ impl World<'_> {
     /// Faults and traffic are over.
     pub(super) fn heal(&mut self) {
         self.say(None, || "faults and traffic are over".to_owned());
-        self.phase = Phase::Draining;
-        self.healed_at = self.now;
-        self.links.heal();
+        self.begin_to_drain();
         for no in 0..self.processes.len() {
-            let Some(process) = self.processes.get_mut(no) else {
-                continue;
-            };
-            let zombie = process.is_alive()
-                && (process.suspected || process.runtime().is_none() && Some(no) != self.switch);
-            if process.paused_until.is_some() {
-                process.paused_until = Some(self.now);
-                self.schedule(self.now, Event::Resume(no));
-            }
-            if zombie {
+            let is_zombie = self.is_zombie(no);
+            self.end_pause(no);
+            if is_zombie {
                 self.kill(no);
                 self.close_streams(no);
                 self.tell_of_zombie(no);
+                self.others().for_each(|other| other.tell_of_zombie(no));
             }
         }
         if self.switch.is_none() {
             self.schedule(self.now, Event::Restart);
         }
+    }
+
+    fn begin_to_drain(&mut self) {
+        self.phase = Phase::Draining;
+        self.healed_at = self.now;
+        self.links.heal();
+        self.others().for_each(World::begin_to_drain);
+    }
+
+    /// A process that stands still goes on.
+    fn end_pause(&mut self, no: ProcessNo) {
+        let process = self.processes.get_mut(no);
+        if let Some(process) = process.filter(|process| process.paused_until.is_some()) {
+            process.paused_until = Some(self.now);
+            self.schedule(self.now, Event::Resume(no));
+        }
+        self.others().for_each(|other| other.end_pause(no));
     }
 
     pub(super) fn drain_phase(&mut self) {
@@ -240,7 +249,7 @@ impl World<'_> {
     }
 
     /// A switch that gathers claims may wait for a runtime that the one before suspected.
-    fn tell_of_zombie(&mut self, no: ProcessNo) {
+    pub(super) fn tell_of_zombie(&mut self, no: ProcessNo) {
         let id = self.runtime_id(no);
         let is_waited_for = |switch: &Switch| id.is_some_and(|id| switch.is_in_service(id));
         if self.running_switch().is_some_and(is_waited_for)

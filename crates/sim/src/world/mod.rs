@@ -3,6 +3,7 @@
 mod accounts;
 mod beats;
 mod carried;
+mod chains;
 mod cluster;
 mod deliver;
 mod drops;
@@ -226,6 +227,10 @@ pub(crate) struct World<'a> {
     heard: BTreeMap<ProcessNo, Heard>,
     /// Messages in streams.
     carried: Carried,
+    /// The number of its chain; the one with number 0 does what happens to processes.
+    chain_no: usize,
+    /// The worlds of the other chains, where there are some.
+    others: Vec<World<'a>>,
 }
 
 impl<'a> World<'a> {
@@ -236,6 +241,22 @@ impl<'a> World<'a> {
         trace: Trace,
         pools: Pools,
     ) -> Result<World<'a>, String> {
+        let mut world = World::of_chain(settings, plan, 0, (trace, pools))?;
+        for (number, other) in (1..).zip(&plan.others) {
+            let with = (Trace::default(), world.pools.half());
+            let other = World::of_chain(settings, other, number, with)?;
+            world.others.push(other);
+        }
+        Ok(world)
+    }
+
+    /// One chain's part of it.
+    fn of_chain(
+        settings: &'a Settings,
+        plan: &'a Plan,
+        chain_no: usize,
+        (trace, pools): (Trace, Pools),
+    ) -> Result<World<'a>, String> {
         let stage = plan.chain.build(plan.seed)?;
         let config = engine_config(plan.seed);
         let engine = Runtime::new(&stage, config).map_err(|e| e.to_string())?;
@@ -245,7 +266,7 @@ impl<'a> World<'a> {
             settings,
             plan,
             stage,
-            random: Random::new(plan.seed, 6),
+            random: Random::new(plan.seed, 6 + 0x100 * chain_no as u64),
             now: 0,
             queue: Queue::new(),
             processes: Processes::default(),
@@ -285,6 +306,8 @@ impl<'a> World<'a> {
             words: BTreeMap::new(),
             heard: BTreeMap::new(),
             carried: Carried::default(),
+            chain_no,
+            others: Vec::new(),
         };
         world.checker.lossless = plan.mode == Mode::Ring;
         world.checker.keeps_packets = world.switch_settings().kept > 0;
@@ -363,22 +386,37 @@ impl<'a> World<'a> {
 
     /// Runs until nothing is left to do, or an invariant does not hold.
     pub(crate) fn run(&mut self) {
-        let most = 1_000_000 + EVENTS * (self.plan.packets.len() + self.plan.steps.len()) as u64;
+        let all = [self.plan].into_iter().chain(&self.plan.others);
+        let size: usize = all.map(|plan| plan.packets.len() + plan.steps.len()).sum();
+        let most = 1_000_000 + EVENTS * size as u64;
         let mut events = 0;
-        while let Some((at, event)) = self.queue.pop() {
-            self.now = at;
-            self.checker.at(self.now);
-            self.trace.at(self.now);
-            self.happen(event);
+        while self.one_event() {
             events += 1;
             if events > most {
                 let text = format!("{events} events, and no end");
                 self.checker.violated(Invariant::Stuck, None, text);
             }
-            if self.checker.violation().is_some() || self.phase == Phase::Over {
+            if self.violation().is_some() || self.is_over() {
                 break;
             }
         }
+    }
+
+    /// Something happens at this time.
+    fn begin(&mut self, now: u64) {
+        self.now = now;
+        self.checker.at(now);
+        self.trace.at(now);
+    }
+
+    /// The next event happens; false where there is none.
+    fn own_event(&mut self) -> bool {
+        let Some((at, event)) = self.queue.pop() else {
+            return false;
+        };
+        self.begin(at);
+        self.happen(event);
+        true
     }
 
     fn happen(&mut self, event: Event) {
@@ -575,7 +613,8 @@ impl<'a> World<'a> {
         }
         self.after_switch();
         self.reconfigure();
-        Ok(())
+        self.others()
+            .try_for_each(|other| other.start_member(is_logger))
     }
 
     /// The memory of the runtime's thread with this number, where it is a thread.
@@ -660,8 +699,20 @@ impl<'a> World<'a> {
         self.world.insert("frames_lost", self.links.lost);
         self.world.insert("frames_doubled", self.links.duplicated);
         self.world.insert("frames_reordered", self.links.reordered);
+        let violation = self.violation();
+        for other in core::mem::take(&mut self.others) {
+            let (other, _, pools) = other.outcome();
+            self.pools.merge(pools);
+            self.checker.tally.add(&other.tally);
+            for (name, count) in other.counts {
+                *self.counts.entry(name).or_default() += count;
+            }
+            for (name, count) in other.world {
+                *self.world.entry(name).or_default() += count;
+            }
+        }
         let outcome = Outcome {
-            violation: self.checker.violation().cloned(),
+            violation,
             tally: self.checker.tally,
             counts: self.counts,
             world: self.world,

@@ -29,6 +29,19 @@ impl Pools {
         }
     }
 
+    /// Half of them, for another world.
+    pub(super) fn half(&mut self) -> Pools {
+        Pools {
+            free: self.free.split_off(self.free.len() / 2),
+        }
+    }
+
+    /// Takes those of another world, as many as are kept.
+    pub(super) fn merge(&mut self, other: Pools) {
+        let room = MOST.saturating_sub(self.free.len());
+        self.free.extend(other.free.into_iter().take(room));
+    }
+
     /// Keeps a pool for another process, unless frames of it are missing: they
     /// died with their process.
     pub(super) fn give(&mut self, pool: FramePool) {

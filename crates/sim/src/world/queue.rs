@@ -36,6 +36,11 @@ impl<E> Queue<E> {
         self.heap.push(Reverse((at, self.number, slot)));
     }
 
+    /// The time of the earliest event.
+    pub(super) fn next_at(&self) -> Option<u64> {
+        self.heap.peek().map(|Reverse((at, ..))| *at)
+    }
+
     /// The earliest event, with its time.
     pub(super) fn pop(&mut self) -> Option<(u64, E)> {
         let Reverse((at, _, slot)) = self.heap.pop()?;

@@ -8,7 +8,6 @@ use weir_protocol::message::{
 };
 use weir_protocol::{Clock, Peer, RuntimeId, UnitId, View};
 
-use super::cluster::Seen;
 use super::deliver::key_of;
 use super::links::ProcessNo;
 use super::process::{Body, Carried, Delivery, Process};
@@ -88,7 +87,7 @@ impl World<'_> {
             Step::LossyBurst { time } => {
                 let until = self.now + time;
                 self.say(None, || "links lose most frames".to_owned());
-                self.links.burst(until);
+                self.each_link(|links| links.burst(until));
             }
             Step::Forge { who, number } => self.forge(who, number),
         }
@@ -115,10 +114,7 @@ impl World<'_> {
         if self.useful().len() < if double { 2 } else { 3 } {
             return false;
         }
-        double
-            || self
-                .checker
-                .can_lose(self.runtime_id(no).as_slice(), &Seen(&self.processes))
+        double || self.can_lose(self.runtime_id(no).as_slice())
     }
 
     /// The runtimes of a host that may be lost now, counted from `host`: no unit
@@ -139,7 +135,7 @@ impl World<'_> {
                 let left = useful.iter().filter(|no| !lost.contains(no)).count();
                 let ids: Vec<RuntimeId> =
                     lost.iter().filter_map(|no| self.runtime_id(*no)).collect();
-                let is_promised = || self.checker.can_lose(&ids, &Seen(&self.processes));
+                let is_promised = || self.can_lose(&ids);
                 !lost.is_empty() && left > 0 && (double || is_promised())
             })
     }
@@ -158,7 +154,7 @@ impl World<'_> {
 
     /// True where the switch may fail now.
     fn switch_may_fail(&self) -> bool {
-        self.switch.is_some() && self.checker.can_lose(&[], &Seen(&self.processes))
+        self.switch.is_some() && self.can_lose(&[])
     }
 
     /// Comes back to a failure that would be more than is promised now.
@@ -332,10 +328,9 @@ impl World<'_> {
     }
 
     fn drain(&mut self, who: u32, mode: MoveMode) {
-        if self.useful().len() < 3 || self.switch.is_none() {
+        if self.is_too_small_to_drain() || self.switch.is_none() {
             return;
         }
-        let time = self.time();
         let Some((no, id)) = self
             .nth_useful(who)
             .and_then(|no| Some((no, self.runtime_id(no)?)))
@@ -343,15 +338,7 @@ impl World<'_> {
             return;
         };
         self.say(None, || format!("drain r{}, {mode:?}", id.0));
-        if let Some(Body::Switch(switch)) = self.current_switch()
-            && switch.drain(time, id, mode).is_ok()
-            && let Some(process) = self.processes.get_mut(no)
-        {
-            process.draining = true;
-            self.count("drained");
-        }
-        self.after_switch();
-        self.reconfigure();
+        self.drain_runtime((no, id), mode);
     }
 
     fn set_replica(&mut self, of: u32, replica: Option<u32>) {
@@ -383,6 +370,12 @@ impl World<'_> {
         }
         process.paused_until = Some(until);
         process.wake_at = None;
+        for other in &mut self.others {
+            if let Some(process) = other.processes.get_mut(no) {
+                process.paused_until = Some(until);
+                process.wake_at = None;
+            }
+        }
         let name = process.name();
         self.say(None, || format!("{name} stops for {} us", time / 1_000));
         self.schedule(until, Event::Resume(no));
@@ -425,10 +418,11 @@ impl World<'_> {
         let Some(no) = self.switch.take() else {
             return;
         };
+        self.others().for_each(|other| other.switch = None);
         self.count("switch_crashes");
         self.kill(no);
         self.close_streams(no);
-        self.checker.switch_is_gone();
+        self.switch_is_gone();
         self.schedule(self.now + restart, Event::Restart);
     }
 
@@ -440,14 +434,14 @@ impl World<'_> {
             return;
         }
         let until = (self.now + time).min(self.plan.end);
-        self.links.cut(one, other, until);
+        self.each_link(|links| links.cut(one, other, until));
         self.say(None, || format!("processes {one} and {other} are cut off"));
     }
 
     fn one_way(&mut self, from: Who, to: Who, time: u64) {
         if let (Some(from), Some(to)) = (self.who(from), self.who(to)) {
             let until = (self.now + time).min(self.plan.end);
-            self.links.cut_one_way(from, to, until);
+            self.each_link(|links| links.cut_one_way(from, to, until));
             self.count("one_way_cuts");
             self.say(None, || format!("nothing gets from {from} to {to}"));
         }
@@ -456,7 +450,7 @@ impl World<'_> {
     fn grey(&mut self, one: Who, other: Who, by: u64, time: u64) {
         if let (Some(one), Some(other)) = (self.who(one), self.who(other)) {
             let until = (self.now + time).min(self.plan.end);
-            self.links.slow(one, other, by, until);
+            self.each_link(|links| links.slow(one, other, by, until));
             self.count("slow_links");
             self.say(None, || format!("processes {one} and {other} are slow"));
         }
@@ -468,7 +462,8 @@ impl World<'_> {
         if let (Some(who), Some(other)) = (who, self.who(other))
             && who != other
         {
-            self.links.cut(who, other, self.plan.end);
+            let end = self.plan.end;
+            self.each_link(|links| links.cut(who, other, end));
             self.count("cut_off");
             self.say(None, || format!("processes {who} and {other} are cut off"));
             self.schedule(self.now + notice, Event::Distrust(who));
@@ -479,23 +474,28 @@ impl World<'_> {
         let Some(no) = self.who(who) else {
             return;
         };
-        if let Some(process) = self.processes.get_mut(no) {
-            process.skew += by;
-        }
         self.count("clock_jumps");
         self.say(None, || {
             format!("the clock of process {no} jumps {} us", by / 1_000)
         });
+        self.set_clock(no, by);
+    }
+
+    fn set_clock(&mut self, no: ProcessNo, ahead: u64) {
+        if let Some(process) = self.processes.get_mut(no) {
+            process.skew += ahead;
+        }
         self.flush(no);
+        self.others().for_each(|other| other.set_clock(no, ahead));
     }
 
     /// Another switch takes this one's place, which does not know it yet.
     fn depose(&mut self, restart: u64, ends: u64) {
-        let Some(no) = self.switch.take() else {
+        let Some(no) = self.switch else {
             return;
         };
         self.count("switches_deposed");
-        self.checker.switch_is_gone();
+        self.switch_is_gone();
         self.say(None, || "V is replaced, and goes on".to_owned());
         self.schedule(self.now + restart, Event::Restart);
         self.schedule(self.now + ends, Event::End(no));

@@ -345,6 +345,7 @@ impl World<'_> {
                 process.closed.insert(dead);
             }
         }
+        self.others().for_each(|other| other.close_streams(no));
     }
 
     /// A frame that was sent lately comes again, most often damaged, perhaps

@@ -65,6 +65,9 @@ pub(crate) struct Sim {
     /// The chain: count, web, nat, nat-short, nat-crowded, clients, inspect, emit or wander; each seed draws it without it
     #[arg(long)]
     pub(crate) chain: Option<String>,
+    /// Chains behind the same runtimes, each with a switch of its own
+    #[arg(long, default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=8))]
+    pub(crate) chains: u32,
     /// A capture whose packets take the generator's place
     #[arg(long = "in", value_name = "PORT")]
     pub(crate) input: Option<String>,
@@ -83,7 +86,7 @@ pub(crate) struct Sim {
     /// Leases of the place of a switch, instead of a cluster (docs/simulator.md)
     #[arg(long, conflicts_with_all = [
         "faults", "every_fault", "mode", "replication", "runtimes", "hosts", "loggers", "heartbeats",
-        "flows", "packets", "moves", "chain", "input", "plain_links", "coverage", "trace",
+        "flows", "packets", "moves", "chain", "chains", "input", "plain_links", "coverage", "trace",
         "no_minimise",
     ])]
     pub(crate) lease: bool,

@@ -61,12 +61,13 @@ fn mode(args: &Sim) -> Result<Option<Mode>, Failure> {
         ("--hosts", args.hosts.is_some_and(|hosts| hosts > 0)),
         ("--loggers", args.loggers.is_some_and(|loggers| loggers > 0)),
         ("--heartbeats", args.heartbeats == Some(true)),
+        ("--chains", args.chains > 1),
     ];
     let given = of_links.iter().find(|(_, is_given)| *is_given);
     match (args.mode, given) {
         (Some(Mode::Ring), Some((option, _))) => Err(Failure::usage(format!(
-            "runtimes on one host have no hosts, loggers or heartbeats: leave out `{option}`, or \
-             take `--mode links`"
+            "runtimes on one host have no hosts, loggers or heartbeats, and one chain: leave out \
+             `{option}`, or take `--mode links`"
         ))),
         (None, Some(_)) => Ok(Some(Mode::Links)),
         (mode, _) => Ok(mode),
@@ -101,6 +102,7 @@ fn settings(args: &Sim) -> Result<Settings, Failure> {
         packets: args.packets,
         moves: args.moves,
         chain: chain.transpose()?,
+        chains: args.chains,
         plain_links: args.plain_links,
         plant: plant.transpose()?,
     })

@@ -174,6 +174,9 @@ fn repeat(args: &Sim, seed: u64) -> String {
     if let Some(heartbeats) = args.heartbeats {
         command += &format!(" --heartbeats {heartbeats}");
     }
+    if args.chains > 1 {
+        command += &format!(" --chains {}", args.chains);
+    }
     for (set, option) in [
         (args.every_fault, " --every-fault"),
         (args.plain_links, " --plain-links"),
