@@ -171,10 +171,14 @@ pub enum Plant {
     WordUncounted,
     /// Owners look for what is due half a second late.
     DuesLate,
+    /// A runtime that has no unit is not known to be drained.
+    DrainedUnseen,
+    /// The report names one unit without a replica too many.
+    GaugeAhead,
 }
 
 /// All of them, with their names on a command line.
-const NAMES: [(Plant, &str); 79] = [
+const NAMES: [(Plant, &str); 81] = [
     (Plant::NoViewCheck, "no-view-check"),
     (Plant::NoFence, "no-fence"),
     (Plant::NoOrderAtGate, "no-order-at-gate"),
@@ -254,6 +258,8 @@ const NAMES: [(Plant, &str); 79] = [
     (Plant::HoldersIgnored, "holders-ignored"),
     (Plant::WordUncounted, "word-uncounted"),
     (Plant::DuesLate, "dues-late"),
+    (Plant::DrainedUnseen, "drained-unseen"),
+    (Plant::GaugeAhead, "gauge-ahead"),
 ];
 
 impl Plant {

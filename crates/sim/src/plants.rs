@@ -140,9 +140,44 @@ fn settings_for_slip(slip: Slip) -> Settings {
             moves: 100,
             ..base
         },
-        Slip::DeathToldToOne | Slip::LeavesWithUnits => Settings {
+        Slip::DeathToldToOne => Settings {
             faults,
             chains: 2,
+            ..base
+        },
+        Slip::LeavesWithUnits => Settings {
+            faults: of(&[Fault::Delay]),
+            some_faults: false,
+            moves: 150,
+            chains: 2,
+            ..base
+        },
+        Slip::FrameKept => Settings {
+            faults: Faults::NONE,
+            moves: 0,
+            ..base
+        },
+        Slip::LeavesWithFrames => Settings {
+            faults: of(&[Fault::Delay]),
+            some_faults: false,
+            moves: 150,
+            ..base
+        },
+        Slip::AliasTwice => Settings {
+            faults: Faults::NONE,
+            chain: Some(Chain::Nat),
+            ..base
+        },
+        Slip::LostFalsely => Settings {
+            faults: of(&[Fault::Delay]),
+            mode: Some(Mode::Ring),
+            some_faults: false,
+            ..base
+        },
+        Slip::PeersUnwatched => Settings {
+            faults: of(&[Fault::Crash]),
+            some_faults: false,
+            heartbeats: Some(true),
             ..base
         },
         Slip::LostNever => Settings {
@@ -163,17 +198,19 @@ fn settings_for_slip(slip: Slip) -> Settings {
             chain: Some(Chain::Nat),
             ..base
         },
+        // Where copies are kept packets are dropped first.
         Slip::PortsTakeMore => Settings {
             packets: Settings::default().packets,
             faults: of(&[Fault::Delay, Fault::Pause, Fault::FewFrames]),
             mode: Some(Mode::Ring),
             some_faults: false,
-            replication: None,
+            replication: Some(Replication::None),
             ..base
         },
+        // With more packets the ports stand still before anybody counts the frames.
         Slip::FramesHoarded => Settings {
-            packets: Settings::default().packets,
-            faults: of(&[Fault::Delay, Fault::Pause]),
+            packets: 2_500,
+            faults: of(&[Fault::Delay]),
             mode: Some(Mode::Ring),
             some_faults: false,
             replication: None,
@@ -507,6 +544,10 @@ fn settings_for(plant: Plant) -> Settings {
         Plant::DuesLate => Settings {
             faults: of(&[Fault::Delay]),
             packets: 3_000,
+            ..base
+        },
+        Plant::DrainedUnseen | Plant::GaugeAhead => Settings {
+            faults: Faults::NONE,
             ..base
         },
         Plant::WordUncounted => Settings {

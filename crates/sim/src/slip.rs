@@ -5,6 +5,7 @@
 //! that code no line. Each has to be found ([`crate::plants`]).
 
 use weir_packet::{Disposition, FrameMeta, frame_flags};
+use weir_protocol::journal::Done;
 use weir_protocol::message::{Message, Open, Origin, Part, StateUpdate};
 use weir_protocol::{Clock, Peer, RuntimeId, View};
 use weir_runtime::notes::{Note, read};
@@ -135,6 +136,16 @@ slips! {
     LeavesWithUnits = "leaves-with-units",
     /// A process keeps one data frame in a hundred of a unit's.
     FrameLeaked = "frame-leaked",
+    /// A process keeps a copy of one data frame in ten of a unit's.
+    FrameKept = "frame-kept",
+    /// A runtime that drains keeps a copy of each data frame.
+    LeavesWithFrames = "leaves-with-frames",
+    /// An alias is registered under the name that another unit got just before.
+    AliasTwice = "alias-twice",
+    /// One packet in fifty is called lost when it is sent for the first time.
+    LostFalsely = "lost-falsely",
+    /// The switch watches no runtime.
+    PeersUnwatched = "peers-unwatched",
     /// The switch's thread passes no message on from one runtime's process to another one.
     RelayLost = "relay-lost",
     /// A process gets free frames when it starts, and none later.
@@ -397,6 +408,31 @@ impl Slip {
         Aside::None
     }
 
+    /// Changes what the switch says that it did.
+    pub(crate) fn slip_journal(self, journal: &mut [Done]) {
+        if self != Slip::AliasTwice {
+            return;
+        }
+        let mut before = None;
+        for done in journal {
+            if let Done::Alias { unit, key } = done {
+                match before {
+                    Some((other, other_key)) if other != *unit => *key = other_key,
+                    _ => before = Some((*unit, *key)),
+                }
+            }
+        }
+    }
+
+    /// True where a process keeps a copy of a data frame that comes to it.
+    pub(crate) const fn keeps_copy(self, clock: u64, drains: bool) -> bool {
+        match self {
+            Slip::FrameKept => clock.is_multiple_of(10),
+            Slip::LeavesWithFrames => drains,
+            _ => false,
+        }
+    }
+
     /// Changes what leaves the switch: packets, and lines of events.
     pub(crate) fn slip_out(self, out: &mut Vec<(FrameMeta, Vec<u8>)>, events: &mut Vec<u8>) {
         let is_one = |meta: &FrameMeta| mix(meta.unit, meta.clock).is_multiple_of(50);
@@ -421,6 +457,9 @@ impl Slip {
             Slip::RepeatCut if again && !tick => meta.len = meta.len.saturating_sub(1),
             Slip::TickAhead if tick => {
                 meta.time.0 += 10_000_000_000;
+            }
+            Slip::LostFalsely if !again && !tick && meta.clock.is_multiple_of(50) => {
+                meta.flags |= frame_flags::LOST;
             }
             Slip::LostNever => return meta.flags & frame_flags::LOST == 0,
             _ => {}

@@ -349,6 +349,7 @@ impl Switch {
                 .get(slot)
                 .is_none_or(|r| r.owns == 0 && r.copies == 0 && r.waits == 0)
             && !self.forgets.needs(slot)
+            && self.settings.plant != Some(Plant::DrainedUnseen)
     }
 
     /// True where `runtime` is in service: it joined, and neither left nor is suspected.

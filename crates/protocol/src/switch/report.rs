@@ -4,6 +4,7 @@ use weir_packet::Time;
 
 use super::{Histogram, Switch, SwitchCount, SwitchDrop};
 use crate::ids::RuntimeId;
+use crate::plant::Plant;
 use crate::settings::Replication;
 
 /// Counts of a switch, from its start.
@@ -111,7 +112,10 @@ impl Switch {
             unsettled: self.unsettled(),
             unprotected: match self.settings.replication {
                 Replication::None => 0,
-                _ => u64::from(self.runtimes.without_replica),
+                _ => {
+                    let planted = self.settings.plant == Some(Plant::GaugeAhead);
+                    u64::from(self.runtimes.without_replica) + u64::from(planted)
+                }
             },
             queued: self.moves.queued() as u64,
             hand_overs: HandOvers {

@@ -13,6 +13,7 @@ use super::{Event, LOOK, Phase, World};
 use crate::check::Invariant;
 use crate::fault::Fault;
 use crate::plants::Bug;
+use crate::slip::Slip;
 
 /// A suspected runtime that is heard again is started anew after this time, the
 /// first time: short, as runs are.
@@ -52,7 +53,8 @@ impl World<'_> {
                 true => process.runtime().is_some() && !process.suspected,
                 false => self.switch == Some(peer),
             };
-            if is_peer && peer != no {
+            let is_unwatched = self.settings.slip() == Some(Slip::PeersUnwatched);
+            if is_peer && peer != no && !is_unwatched {
                 beats.watch(time, peer);
                 let watched = if is_switch { peer } else { no };
                 self.heard.insert(watched, Heard::at(self.now));

@@ -264,7 +264,10 @@ impl World<'_> {
         }
         let started = self.start_switch();
         let mut others = self.others().map(World::start_switch);
-        if started.and_then(|()| others.try_for_each(|other| other)).is_err() {
+        if started
+            .and_then(|()| others.try_for_each(|other| other))
+            .is_err()
+        {
             drop(others);
             self.count("switch_not_started");
             return;

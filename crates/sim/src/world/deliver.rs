@@ -145,8 +145,11 @@ impl World<'_> {
             Delivery::Frames(carried) => {
                 let mut frames = Vec::with_capacity(carried.len());
                 for one in carried {
-                    let leaks = one.clock.0.is_multiple_of(100)
-                        && self.settings.slip() == Some(Slip::FrameLeaked);
+                    let slip = self.settings.slip();
+                    if slip.is_some_and(|slip| slip.keeps_copy(one.clock.0, process.draining)) {
+                        drop(to_frame(pool, (one.unit, one.view, one.clock), &one.part));
+                    }
+                    let leaks = one.clock.0.is_multiple_of(100) && slip == Some(Slip::FrameLeaked);
                     match to_frame(pool, (one.unit, one.view, one.clock), &one.part) {
                         Ok(_) if leaks => {}
                         Ok(frame) => frames.push(frame),
@@ -297,7 +300,7 @@ impl World<'_> {
         let Some((Body::Switch(switch), pool)) = process.living.as_mut() else {
             return;
         };
-        let journal = switch.outbox.journal.take();
+        let mut journal = switch.outbox.journal.take();
         let mut out = Vec::with_capacity(switch.outbox.out.len());
         for frame in switch.outbox.out.drain(..) {
             let (meta, bytes) = pool.memory().read(&frame);
@@ -307,6 +310,7 @@ impl World<'_> {
         let mut events = core::mem::take(&mut switch.outbox.events);
         if let Some(slip) = self.settings.slip() {
             slip.slip_out(&mut out, &mut events);
+            slip.slip_journal(&mut journal);
         }
         let messages = core::mem::take(&mut switch.outbox.messages);
         let queues = switch.outbox.queues.iter_mut().enumerate();

@@ -19,7 +19,8 @@ use crate::check::{Invariant, show_unit, show_view};
 const REFUSED_TICKS: u64 = 4_000_000_000;
 
 /// Nanoseconds after the end of traffic and faults in which moves that were taken on have an
-/// answer: most units are over before [`DRAIN`] is, and then nobody waits for their moves.
+/// answer: most units are over before [`DRAIN`] is, and then nobody waits for their moves. A
+/// window of views that is small against the units takes longer ([`World::answered`]).
 const ANSWERED: u64 = 200_000_000;
 
 /// Counts of a switch that stay at nothing where queues lose nothing and nobody dies.
@@ -69,6 +70,13 @@ impl World<'_> {
         }
     }
 
+    /// Time for an answer to moves: units wait for one another where the window is full.
+    fn answered(&self) -> u64 {
+        let window = self.switch_settings().window.max(1);
+        let live = self.checker.units.values().filter(|unit| unit.is_live());
+        ANSWERED + live.count() as u64 / u64::from(window) * self.repeat_after()
+    }
+
     fn begin_to_drain(&mut self) {
         self.phase = Phase::Draining;
         self.healed_at = self.now;
@@ -96,7 +104,7 @@ impl World<'_> {
         let seen = Seen(&self.processes);
         let keepers = self.keeper_ids();
         let unanswered = self.checker.unanswered(|id| seen.is_useful(id));
-        let is_late = self.now > self.healed_at + ANSWERED;
+        let is_late = self.now > self.healed_at + self.answered();
         if let Some((unit, text)) = unanswered.clone().filter(|_| is_late && !busy) {
             return self.checker.violated(Invariant::Stuck, Some(unit), text);
         }
