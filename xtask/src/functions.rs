@@ -153,7 +153,6 @@ const TO_SPLIT: &[(&str, &str)] = &[
     ("crates/sim/src/scaling/world.rs", "run"),
     ("crates/sim/src/trace.rs", "describe"),
     ("crates/sim/src/traffic/packet.rs", "bytes"),
-    ("crates/sim/src/world/mod.rs", "new"),
     ("crates/sim/src/world/steps.rs", "forged_message"),
     ("crates/weir/src/driver/pipeline/end.rs", "end"),
     ("crates/weir/src/driver/pipeline/mod.rs", "behind"),

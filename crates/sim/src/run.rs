@@ -197,6 +197,36 @@ mod tests {
         }
     }
 
+    /// Chains behind the same runtimes: each has packets of its own, and the same deaths. One seed is
+    /// one run still.
+    #[test]
+    fn several_chains_break_nothing() {
+        let mut seen = 0;
+        for seed in 0..8 {
+            let settings = Settings {
+                faults: Faults::HOSTILE,
+                chains: 3,
+                packets: 300,
+                flows: 30,
+                moves: 20,
+                ..Settings::default()
+            };
+            let plan = Plan::draw(seed, &settings, None);
+            assert_eq!(plan.others.len(), 2);
+            let (one, first) = run(&settings, &plan, Trace::kept()).unwrap();
+            let (two, second) = run(&settings, &plan, Trace::kept()).unwrap();
+            assert_eq!(one.violation, None, "seed {seed}");
+            assert_eq!(one, two);
+            assert_eq!(first.lines(), second.lines());
+            for chain in ["chain 1: V", "chain 2: V"] {
+                let mut lines = first.lines().iter();
+                assert!(lines.any(|line| line.text.starts_with(chain)), "{seed}");
+            }
+            seen += one.world.get("crashes").copied().unwrap_or(0);
+        }
+        assert!(seen > 3, "{seen} crashes");
+    }
+
     #[test]
     fn one_seed_gives_one_run_bit_for_bit() {
         let settings = Settings {

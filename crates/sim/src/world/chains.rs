@@ -24,11 +24,10 @@ impl<'a> World<'a> {
 
     /// The other chains' worlds, at this time.
     pub(super) fn others(&mut self) -> impl Iterator<Item = &mut World<'a>> {
-        let now = self.now;
-        self.others.iter_mut().map(move |other| {
-            other.begin(now);
-            other
-        })
+        for other in &mut self.others {
+            other.begin(self.now);
+        }
+        self.others.iter_mut()
     }
 
     /// The world whose event is next, 0 for this one's own; one that is over has none.

@@ -309,9 +309,16 @@ impl<'a> World<'a> {
             chain_no,
             others: Vec::new(),
         };
-        world.checker.lossless = plan.mode == Mode::Ring;
-        world.checker.keeps_packets = world.switch_settings().kept > 0;
-        world.checker.lenient = plan.faults.has(Fault::DoubleCrash);
+        world.begin_run()?;
+        Ok(world)
+    }
+
+    /// Starts the processes, and plans packets and steps.
+    fn begin_run(&mut self) -> Result<(), String> {
+        let plan = self.plan;
+        self.checker.lossless = plan.mode == Mode::Ring;
+        self.checker.keeps_packets = self.switch_settings().kept > 0;
+        self.checker.lenient = plan.faults.has(Fault::DoubleCrash);
         // Times of packets jump with the switch's clock.
         if !plan.faults.has(Fault::Skew) {
             let late = UNHURRIED
@@ -319,28 +326,28 @@ impl<'a> World<'a> {
                 .fold(plan.faults, |f, fault| f.without(*fault));
             let late = late.is_empty().then_some(ENDS_LATE);
             let idle = plan.chain.idle_times(plan.seed);
-            world.checker.idle_times(idle, late);
+            self.checker.idle_times(idle, late);
         }
-        world.start_switch()?;
-        for _ in 0..settings.runtimes.max(1) {
-            world.start_member(false)?;
+        self.start_switch()?;
+        for _ in 0..self.settings.runtimes.max(1) {
+            self.start_member(false)?;
         }
         for _ in 0..plan.loggers {
-            world.start_member(true)?;
+            self.start_member(true)?;
         }
         let packets = &plan.packets;
         let mut from = 0;
         while let Some(first) = packets.get(from) {
             let same = packets.iter().skip(from).take(64);
             let count = same.take_while(|packet| packet.at == first.at).count();
-            world.schedule(first.at, Event::Packets(from..from + count));
+            self.schedule(first.at, Event::Packets(from..from + count));
             from += count;
         }
         for (number, (at, _)) in plan.steps.iter().enumerate() {
-            world.schedule(*at, Event::Step(number));
+            self.schedule(*at, Event::Step(number));
         }
-        world.schedule(LOOK, Event::Look);
-        Ok(world)
+        self.schedule(LOOK, Event::Look);
+        Ok(())
     }
 
     fn schedule(&mut self, at: u64, event: Event) {
