@@ -288,7 +288,7 @@ impl World<'_> {
             self.count("started_anew_after_hold_down");
             self.kill(no);
             self.close_streams(no);
-            self.others().for_each(|other| other.tell_of_zombie(no));
+            self.tell_trusting(no);
             self.start_later(no, 0);
         }
     }

@@ -12,7 +12,7 @@ use weir_protocol::{RuntimeId, Switch};
 use super::cluster::Seen;
 use super::links::{Links, ProcessNo};
 use super::process::{Body, Process};
-use super::{Phase, World};
+use super::{Event, Phase, World};
 use crate::check::Violation;
 use crate::slip::Slip;
 
@@ -134,6 +134,23 @@ impl<'a> World<'a> {
         };
         self.processes.get(no).is_some_and(is_one)
             || self.others.iter().any(|other| other.is_zombie(no))
+    }
+
+    /// A runtime is gone that one chain took for dead: those that did not are to hear of its death.
+    pub(super) fn tell_trusting(&mut self, no: ProcessNo) {
+        let Some(id) = self.runtime_id(no) else {
+            return;
+        };
+        let trusts = |world: &World<'_>| {
+            let process = world.processes.get(no);
+            let serves = |switch: &Switch| switch.is_in_service(id);
+            // One that gathers claims may wait for it.
+            process.is_some_and(|process| !process.suspected)
+                || world.running_switch().is_some_and(serves)
+        };
+        if !self.others.is_empty() && (trusts(self) || self.others.iter().any(trusts)) {
+            self.schedule(self.now, Event::Notice(no));
+        }
     }
 
     /// Some chain would have too few runtimes left for a drain.

@@ -62,7 +62,7 @@ impl World<'_> {
                 self.kill(no);
                 self.close_streams(no);
                 self.tell_of_zombie(no);
-                self.others().for_each(|other| other.tell_of_zombie(no));
+                self.tell_trusting(no);
             }
         }
         if self.switch.is_none() {
@@ -257,7 +257,7 @@ impl World<'_> {
     }
 
     /// A switch that gathers claims may wait for a runtime that the one before suspected.
-    pub(super) fn tell_of_zombie(&mut self, no: ProcessNo) {
+    fn tell_of_zombie(&mut self, no: ProcessNo) {
         let id = self.runtime_id(no);
         let is_waited_for = |switch: &Switch| id.is_some_and(|id| switch.is_in_service(id));
         if self.running_switch().is_some_and(is_waited_for)
