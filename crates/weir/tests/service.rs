@@ -154,7 +154,12 @@ fn the_units_are_right() {
         let _ = std::io::Write::write_all(&mut std::io::stderr(), text.as_bytes());
         return;
     }
-    for name in ["weir@.service", "weir-agent@.service"] {
+    for name in [
+        "weir@.service",
+        "weir-agent@.service",
+        "weir-coordinator.service",
+        "weir-host.service",
+    ] {
         let folder = Folder::new();
         // It looks for the program.
         let text = unit(name).replace("/usr/bin/weir", env!("CARGO_BIN_EXE_weir"));
@@ -178,6 +183,12 @@ fn the_units_start_weir() {
             "$WEIR_AGENT_ARGS",
             "--listen 127.0.0.1:0",
         ),
+        ("weir-coordinator.service", "$WEIR_COORDINATOR_ARGS", ""),
+        (
+            "weir-host.service",
+            "$WEIR_HOST_ARGS",
+            "--coordinator unix:/nowhere --host alpha",
+        ),
     ] {
         let folder = Folder::new();
         let manager = Manager::new(&folder);
@@ -197,6 +208,7 @@ fn the_units_start_weir() {
         let start = start
             .unwrap()
             .replace("%i", "edge")
+            .replace("/var/lib/weir", &folder.path("state"))
             .replace("/etc/weir", &etc);
         let start = start.replace(args, words);
         let mut command = weir(start.split_whitespace());

@@ -22,6 +22,9 @@ pub use listen::Listener;
 pub use shared::Reader;
 use shared::{MOST_OCTETS, Shared};
 
+/// Calls of a connection at a time.
+const CALLS: u32 = 64;
+
 /// Serves until `stopped` is ready. Nothing that hosts run depends on it.
 ///
 /// # Errors
@@ -39,6 +42,7 @@ pub async fn serve(
         .max_decoding_message_size(MOST_OCTETS)
         .max_encoding_message_size(crate::host::MOST_OCTETS);
     let served = Server::builder()
+        .max_concurrent_streams(Some(CALLS))
         .http2_keepalive_interval(Some(Duration::from_secs(10)))
         .http2_keepalive_timeout(Some(Duration::from_secs(10)))
         .add_service(service)
