@@ -205,3 +205,41 @@ fn places_are_of_the_start_and_then_of_all_hosts_in_turn() {
         assert!(said.contains(part), "{from}: {said}");
     }
 }
+
+#[test]
+fn hosts_have_addresses_that_tell_them_apart() {
+    let of = |alpha: &str, beta: &str| {
+        let text = WHOLE
+            .replace("name: alpha,", &format!("name: alpha, {alpha}"))
+            .replace("name: beta,", &format!("name: beta, {beta}"));
+        read(&text).map_err(|errors| errors[0].message.clone())
+    };
+    let both = of(
+        "address: \"10.0.9.1:4790\",",
+        "address: \"[2001:db8::1]:4790\",",
+    )
+    .unwrap();
+    assert!(both.has_addresses());
+    assert!(both.to_string().contains("at [2001:db8::1]:4790"), "{both}");
+    assert!(!of("", "").unwrap().has_addresses());
+    let wrong = |alpha: &str, beta: &str| of(alpha, beta).unwrap_err();
+    let same = wrong("address: \"10.0.9.1:1\",", "address: \"10.0.9.1:2\",");
+    assert_eq!(
+        same,
+        "a host above has the address 10.0.9.1: hosts are told apart by it"
+    );
+    let none = wrong("address: \"10.0.9.1:1\",", "");
+    assert_eq!(
+        none,
+        "the other hosts have no address of this one to reach it at"
+    );
+    for (address, why) in [
+        ("10.0.9.1", "expected an address and a UDP port"),
+        ("10.0.9.1:0", "other hosts need its port"),
+        ("0.0.0.0:4790", "is no address of a host"),
+        ("224.0.0.1:4790", "is no address of a host"),
+    ] {
+        let said = wrong(&format!("address: \"{address}\","), "");
+        assert!(said.contains(why), "{address}: {said}");
+    }
+}

@@ -38,6 +38,8 @@ fn a_composition_starts_changes_under_traffic_and_ends() {
     let cluster = Coordinated::new(1);
     let file = cluster.composition(INPUT, "");
     let apply = |words: &[&str]| apply_json(&cluster, &file, words);
+    let given = cluster.run(["apply", &support::example("hosts.yaml"), "--dry-run"]);
+    assert_eq!(given.code, 0, "{given:?}");
     // What it would do changes nothing.
     let dry = apply(&["--dry-run"]);
     assert_eq!(

@@ -78,8 +78,8 @@ fn there_is_a_test_for_each_example() {
         .collect();
     there.sort();
     let mut known: Vec<&str> = EXAMPLES.iter().map(|e| e.0).collect();
-    // A composition, which `up.rs` runs.
-    known.push("cluster.yaml");
+    // Compositions, which `up.rs` runs and `coordinator.rs` applies.
+    known.extend(["cluster.yaml", "hosts.yaml"]);
     known.sort_unstable();
     assert_eq!(there, known);
 }

@@ -114,7 +114,7 @@ fn every_example_has_a_plan() {
             continue;
         }
         let path = path.display().to_string();
-        if path.ends_with("cluster.yaml") {
+        if path.ends_with("cluster.yaml") || path.ends_with("hosts.yaml") {
             let plan = run(["plan", &path]);
             assert_eq!(plan.code, 3, "a composition is no chain");
             assert!(plan.err.contains("`weir up "), "{}", plan.err);

@@ -135,7 +135,7 @@ fn settings(keys: Keys<Draft>) -> Keys<Draft> {
     )
     .key(
         "heartbeat",
-        "Interval of heartbeats between hosts, `1ms` to `10s`; `250ms` without it.",
+        "Interval of heartbeats between hosts, `1ms` to `10s`; without it `250ms`, and `20ms` where hosts have addresses.",
         Own(heartbeat, || Duration.schema()),
         |draft, ms| draft.heartbeat_ms = Some(ms),
     )
