@@ -225,10 +225,11 @@ impl Share {
         let Some(wanted) = self.wanted.as_ref().filter(|_| self.reloading.is_none()) else {
             return;
         };
-        let (revision, is_new) = (wanted.revision, self.folder.revision() == 0);
-        let starts = self.process.is_none() && self.start_at.is_some() && wanted.epoch == revision;
-        if !(wanted.put || is_new || starts) || self.revision == revision {
-            self.revision = self.folder.revision();
+        let revision = wanted.revision;
+        self.revision = self.folder.revision();
+        // Files of a start before are nobody's once its process is over.
+        let starts = self.revision < wanted.epoch && self.process.is_none();
+        if !(wanted.put || starts) || self.revision == revision {
             return;
         }
         if !self.folder.holds(revision) {
@@ -412,8 +413,9 @@ impl Share {
 
     fn start_if_due(&mut self) {
         let due = self.start_at.is_some_and(|at| at <= Instant::now());
-        let ready = due && self.process.is_none() && self.revision > 0;
-        let Some(wanted) = self.wanted.as_ref().filter(|_| ready) else {
+        let ready = due && self.process.is_none();
+        let Some(wanted) = (self.wanted.as_ref()).filter(|it| ready && self.revision >= it.epoch)
+        else {
             return;
         };
         let composition = wanted
@@ -448,6 +450,11 @@ impl Share {
                 (self.state, self.why) = (FAILED, format!("can't start its process: {error}"));
                 self.start_at = Some(Instant::now() + AGAIN.longest);
                 say(format_args!("error: {}: {}", self.name, self.why));
+                // One that lives, and that nobody knew of, is in the way: it ends first.
+                if let Ok(Some(process)) = Process::adopt(&self.folder) {
+                    (self.process, self.standing) = (Some(process), Standing::default());
+                    self.end_process();
+                }
             }
         }
     }
