@@ -54,6 +54,8 @@ struct World {
     sessions: u64,
     /// Reloads that met a host with other files.
     torn: u64,
+    /// Files that were put in place before all hosts held them.
+    early: u64,
 }
 
 impl World {
@@ -67,6 +69,7 @@ impl World {
             draws: Draws(seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1),
             sessions: 0,
             torn: 0,
+            early: 0,
         }
     }
 
@@ -145,6 +148,13 @@ impl World {
                 (run.state, run.switch) = (STARTING.to_owned(), String::new());
             } else if run.revision != share.revision && share.put {
                 run.revision = share.revision;
+                let hosts = &self.state.compositions[&share.composition];
+                let many = hosts.taken.wanted.facts.hosts.len();
+                let held = others.iter().filter(|runs| {
+                    let other = runs.get(&share.composition);
+                    other.is_some_and(|other| other.held >= share.revision)
+                });
+                self.early += u64::from(held.count() < many);
             } else if run.state != READY {
                 run.state = READY.to_owned();
                 if is_first(share) {
@@ -214,6 +224,7 @@ fn hosts_have_what_is_wanted_whatever_comes_in_between() {
         }
         world.settle();
         assert_eq!(world.torn, 0, "seed {seed}: a reload met other files");
+        assert_eq!(world.early, 0, "seed {seed}: files that not all hosts hold");
         for shown in world.state.compositions(NOW) {
             assert_eq!(shown.state, "ready", "seed {seed}: {shown:?}");
             assert_eq!(shown.running, shown.revision, "seed {seed}");
