@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 use std::fs;
-use std::io::{self, Write as _};
+use std::io;
 use std::path::{Component, Path, PathBuf};
 
 use weir_api::v1;
@@ -94,10 +94,7 @@ pub fn write(files: &v1::Files, folder: &Path) -> io::Result<()> {
         if let Some(parent) = path.parent() {
             fs::create_dir_all(parent)?;
         }
-        let mut file = fs::File::create(&path)?;
-        file.write_all(content)?;
-        // Whoever says that it has them has them after a power cut, too.
-        file.sync_all()?;
+        fs::write(&path, content)?;
     }
     Ok(())
 }

@@ -5,6 +5,8 @@
 //! tells its parent instead ([`tell_parent`]), which passes that on ([`pass_on`]).
 
 use std::os::fd::BorrowedFd;
+use std::os::unix::net::UnixDatagram;
+use std::path::PathBuf;
 use std::sync::{Mutex, OnceLock, PoisonError};
 use std::time::{Duration, Instant};
 
@@ -42,7 +44,21 @@ impl Service {
 
     /// This host's share of a cluster does its part: which, the manager shows.
     pub(crate) fn ready_as(&self, part: Part) {
-        let _ = sd_notify::notify(&[NotifyState::Ready, NotifyState::Status(part.status())]);
+        let path = std::env::var_os("NOTIFY_SOCKET").map(PathBuf::from);
+        let path = path.filter(|path| path.is_absolute());
+        let socket = path.and_then(|path| Some((UnixDatagram::unbound().ok()?, path)));
+        match socket {
+            // A manager that stands still holds up nothing: it is told again.
+            Some((socket, path)) if socket.set_nonblocking(true).is_ok() => {
+                let text = format!("READY=1\nSTATUS={}", part.status());
+                let _ = socket.send_to(text.as_bytes(), path);
+            }
+            // One in the abstract namespace: systemd's, which reads.
+            _ => {
+                let states = [NotifyState::Ready, NotifyState::Status(part.status())];
+                let _ = sd_notify::notify(&states);
+            }
+        }
     }
 
     /// The thread that calls it goes on with its work. It may call in every round: without a

@@ -109,16 +109,26 @@ impl Shared {
         match what {
             Said::Report(mut report) => {
                 report.shares.truncate(MOST_SHARES);
+                report
+                    .shares
+                    .retain(|share| check_name(&share.composition).is_ok());
                 for share in &mut report.shares {
-                    plain(&mut share.why);
-                    plain(&mut share.refusal);
+                    for text in [
+                        &mut share.why,
+                        &mut share.refusal,
+                        &mut share.state,
+                        &mut share.switch,
+                    ] {
+                        plain(text);
+                    }
                     if share.store != self.store.id() {
                         *share = of_another(share);
                     }
                 }
                 self.change(|state| state.report(host, session, report));
             }
-            Said::Tried(tried) => {
+            Said::Tried(mut tried) => {
+                plain_answer(&mut tried);
                 let mut tries = locked(&self.tries);
                 // Another host's answer counts for nothing.
                 let is_its = tries.get(&tried.id).is_some_and(|(of, _)| *of == session);
@@ -228,6 +238,28 @@ fn plain(text: &mut String) {
     *text = fits
         .map(|c| if c.is_control() && c != '\n' { ' ' } else { c })
         .collect();
+}
+
+/// The same for what an instance has answered.
+fn plain_answer(tried: &mut v1::HostTried) {
+    plain(&mut tried.failed);
+    let Some(reload) = &mut tried.reload else {
+        return;
+    };
+    reload.refused.truncate(MOST_SHARES);
+    let texts = [&mut reload.wrong, &mut reload.warnings].into_iter();
+    texts.chain(&mut reload.refused).for_each(plain);
+    reload.changes.truncate(MOST_SHARES);
+    for change in &mut reload.changes {
+        let texts = [&mut change.chain, &mut change.function, &mut change.kind].into_iter();
+        texts.chain(&mut change.texts).for_each(plain);
+        for setting in &mut change.settings {
+            plain(&mut setting.path);
+            setting.before.as_mut().map(plain);
+            setting.after.as_mut().map(plain);
+        }
+    }
+    reload.sets.iter_mut().for_each(|set| plain(&mut set.name));
 }
 
 /// A share that runs for another coordinator: nothing of what is wanted here.

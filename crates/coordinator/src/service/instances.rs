@@ -103,7 +103,10 @@ impl Instances {
         let channel = endpoint
             .connect_timeout(CONNECT)
             .connect_with_connector_lazy(connector);
-        // Only compositions that there are get here, so that these are few.
+        // Only compositions that there are get here, and those that are gone go.
+        let state = self.shared.state();
+        channels.retain(|(name, _), _| state.taken(name).is_some());
+        drop(state);
         channels.insert((name.to_owned(), views), channel.clone());
         Ok(channel)
     }

@@ -172,12 +172,20 @@ async fn let_in(
     Ok((Stream::Secured(Box::new(secured)), caller))
 }
 
+/// The end of a connection whose peer has a certificate no longer: calls that go on end, too.
+fn expired() -> io::Error {
+    io::Error::other("the certificate of the peer has expired")
+}
+
 impl AsyncRead for Link {
     fn poll_read(
         mut self: Pin<&mut Self>,
         cx: &mut Context<'_>,
         buf: &mut ReadBuf<'_>,
     ) -> Poll<io::Result<()>> {
+        if self.caller.is_over() {
+            return Poll::Ready(Err(expired()));
+        }
         match &mut self.stream {
             Stream::Unix(stream) => Pin::new(stream).poll_read(cx, buf),
             Stream::Secured(stream) => Pin::new(stream.as_mut()).poll_read(cx, buf),
@@ -191,6 +199,9 @@ impl AsyncWrite for Link {
         cx: &mut Context<'_>,
         buf: &[u8],
     ) -> Poll<io::Result<usize>> {
+        if self.caller.is_over() {
+            return Poll::Ready(Err(expired()));
+        }
         match &mut self.stream {
             Stream::Unix(stream) => Pin::new(stream).poll_write(cx, buf),
             Stream::Secured(stream) => Pin::new(stream.as_mut()).poll_write(cx, buf),

@@ -19,7 +19,8 @@ use changes::Changes;
 pub use changes::Kind;
 pub use words::{ABSENT, FAILED, OVER, READY, RUNS, STARTING};
 
-/// Revision that a share of another coordinator is said to be wanted for.
+/// In the place of a revision, of a share that runs for another coordinator: newer than any, so that its
+/// failure counts.
 pub(crate) const ANOTHER: u64 = u64::MAX;
 /// Hosts that are known without being in a composition: agents of any name may connect.
 const MOST_STRANGERS: usize = 1_000;
@@ -84,6 +85,8 @@ struct Composition {
     taken: Taken,
     /// When it was applied last.
     at: Duration,
+    /// Revision whose files all hosts have held, so that processes may read them.
+    put: u64,
 }
 
 #[derive(Debug, Default)]
@@ -94,6 +97,8 @@ struct Host {
     address: String,
     version: String,
     reports: BTreeMap<String, v1::ShareReport>,
+    /// What the session before has said last.
+    former: BTreeMap<String, v1::ShareReport>,
     /// Its session has said how its shares stand.
     has_reported: bool,
     /// What its session was told last.
@@ -149,7 +154,10 @@ impl State {
         let revision = revisions.max().unwrap_or(0).max(revision);
         let named = kept.into_iter().map(|taken| {
             let at = Duration::ZERO;
-            (taken.wanted.facts.name.clone(), Composition { taken, at })
+            (
+                taken.wanted.facts.name.clone(),
+                Composition { taken, at, put: 0 },
+            )
         });
         State {
             compositions: named.collect(),
@@ -232,8 +240,14 @@ impl State {
         };
         let message = format!("revision {}: {how}", taken.revision);
         self.changes.note(Kind::Applied, &name, "", message);
-        self.compositions
-            .insert(name, Composition { taken, at: now });
+        self.compositions.insert(
+            name,
+            Composition {
+                taken,
+                at: now,
+                put: 0,
+            },
+        );
     }
 
     /// Ends a composition: its hosts that are connected, and those that are not. `None` where there is
@@ -277,6 +291,9 @@ impl State {
                     false => format!("host {host}, which has a switch, is not connected"),
                 });
             };
+            if report.state == OVER {
+                return Unasked::Unknown(format!("the inputs of host {host}'s switch have ended"));
+            }
             if report.state == STARTING || report.state == READY {
                 return Unasked::Unknown(format!("the switch of host {host} starts, or stands by"));
             }
@@ -302,7 +319,7 @@ impl State {
         let known = self.hosts.entry(host.to_owned()).or_default();
         let former = known.session.replace(session);
         (known.since, known.told) = (Some(now), None);
-        known.reports.clear();
+        known.former = std::mem::take(&mut known.reports);
         known.has_reported = false;
         let message = match former.is_some() {
             true => format!("connected once more, from {address}: its former connection is over"),
@@ -368,8 +385,11 @@ impl State {
         let shares: BTreeMap<_, _> = shares
             .map(|share| (share.composition.clone(), share))
             .collect();
-        known.has_reported = true;
-        let before = std::mem::replace(&mut known.reports, shares);
+        let mut before = std::mem::replace(&mut known.reports, shares);
+        if !std::mem::replace(&mut known.has_reported, true) {
+            // Of a connection that is new, what was so before has not happened again.
+            before = std::mem::take(&mut known.former);
+        }
         for (name, now) in &known.reports {
             let its = self.compositions.get(name).map(|it| &it.taken.wanted.facts);
             // What is said of others' compositions is of no account.
@@ -404,22 +424,38 @@ impl State {
 
     /// All that a host has to run.
     fn orders_of(&self, host: &str) -> Vec<Order> {
-        let compositions = self.compositions.values().map(|it| &it.taken);
-        let its = compositions.filter(|taken| taken.wanted.facts.hosts.iter().any(|it| it == host));
-        let order = |taken: &Taken| {
+        let its = self.compositions.values();
+        let its = its.filter(|it| it.taken.wanted.facts.hosts.iter().any(|it| it == host));
+        let order = |composition: &Composition| {
+            let taken = &composition.taken;
             let Facts { name, hosts, .. } = &taken.wanted.facts;
             Order {
                 name: name.clone(),
                 revision: taken.revision,
                 epoch: taken.epoch,
-                // A host that is away has its processes read what they have: so has each until all can
-                // read the new ones, since a runtime with other files than its switch is refused.
-                put: hosts.iter().all(|host| self.holds(host, taken)),
+                // Until all hosts can read the new ones, each has its processes read those that they have: a
+                // runtime with other files than its switch is refused.
+                put: composition.put == taken.revision,
                 reload: hosts.iter().all(|host| self.has_put(host, taken)),
                 held: (self.report_of(host, name)).is_some_and(|it| it.held == taken.revision),
             }
         };
         its.map(order).collect()
+    }
+
+    /// Files that all hosts hold may be read from now on, also where one goes before it hears that.
+    fn note_puts(&mut self) {
+        let all = self.compositions.values().map(|it| &it.taken);
+        let held = all.filter(|taken| {
+            let hosts = &taken.wanted.facts.hosts;
+            hosts.iter().all(|host| self.holds(host, taken))
+        });
+        let held: Vec<String> = held.map(|taken| taken.wanted.facts.name.clone()).collect();
+        for name in held {
+            if let Some(composition) = self.compositions.get_mut(&name) {
+                composition.put = composition.taken.revision;
+            }
+        }
     }
 
     /// An order as it is sent: with the files, where the host does not hold them.
@@ -439,6 +475,7 @@ impl State {
     /// What connected agents have to be told: all that each has to run, where that has changed since it
     /// was told. One that has not said yet what it has is told nothing.
     pub fn orders(&mut self) -> Vec<(Session, v1::Shares)> {
+        self.note_puts();
         let names: Vec<String> = self.hosts.keys().cloned().collect();
         let mut told = Vec::new();
         for name in names {

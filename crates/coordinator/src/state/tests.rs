@@ -148,8 +148,10 @@ impl World {
                 (run.state, run.switch) = (STARTING.to_owned(), String::new());
             } else if run.revision != share.revision && share.put {
                 run.revision = share.revision;
-                let hosts = &self.state.compositions[&share.composition];
-                let many = hosts.taken.wanted.facts.hosts.len();
+                // One that is deleted, or begins anew, has no hosts that could lack them.
+                let many = self.state.taken(&share.composition);
+                let many = many.filter(|taken| taken.epoch == share.epoch);
+                let many = many.map_or(0, |taken| taken.wanted.facts.hosts.len());
                 let held = others.iter().filter(|runs| {
                     let other = runs.get(&share.composition);
                     other.is_some_and(|other| other.held >= share.revision)
@@ -162,13 +164,14 @@ impl World {
                 }
             } else if share.reload && run.switch == RUNS && run.running != share.revision {
                 run.running = share.revision;
-                let hosts = &self.state.compositions[&share.composition];
-                let many = hosts.taken.wanted.facts.hosts.len();
+                let many = self.state.taken(&share.composition);
+                let many = many.filter(|taken| taken.epoch == share.epoch);
+                let many = many.map_or(0, |taken| taken.wanted.facts.hosts.len());
                 let same = others.iter().filter(|runs| {
                     let other = runs.get(&share.composition);
                     other.is_some_and(|other| other.revision == share.revision)
                 });
-                self.torn += u64::from(same.count() != many);
+                self.torn += u64::from(same.count() < many);
             } else {
                 continue;
             }

@@ -5,6 +5,7 @@
 //! edge/share          what the coordinator said, without the files
 //! edge/files.3        files of a revision
 //! edge/files          a link to those that processes read, which is changed in one step
+//! edge/try.7          files that an instance is asked about
 //! edge/log            what its processes have said lately
 //! edge/process        number of the process, which it writes itself
 //! edge/key            key of the links, for `weir up --key`
@@ -22,6 +23,8 @@ use rustix::fs::FlockOperation;
 use serde::{Deserialize, Serialize};
 use weir_api::{Message as _, v1};
 use weir_coordinator::files;
+
+use crate::run::up::OVER_WORD;
 
 /// Name of the file that an agent locks.
 const LOCK: &str = ".lock";
@@ -116,6 +119,9 @@ impl ShareFolder {
         );
         remove(&part)?;
         files::write(sent, &part)?;
+        // Whoever says that it holds them has them after a power cut, too. There may be thousands, so that
+        // one by one would take too long.
+        rustix::fs::syncfs(File::open(&part)?)?;
         remove(&whole)?;
         fs::rename(&part, &whole)
     }
@@ -161,9 +167,19 @@ impl ShareFolder {
             let entry = entry?;
             let other = entry.file_name();
             let other = other.to_string_lossy();
-            let is_old = other.starts_with("files.") && other != name.as_str();
-            if is_old || other.starts_with("try.") {
+            if other.starts_with("files.") && other != name.as_str() {
                 fs::remove_dir_all(entry.path())?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Removes files that an agent before this one has asked about.
+    pub(super) fn forget_tries(&self) -> io::Result<()> {
+        for entry in fs::read_dir(&self.0)? {
+            let entry = entry?;
+            if entry.file_name().to_string_lossy().starts_with("try.") {
+                remove(&entry.path())?;
             }
         }
         Ok(())
@@ -172,7 +188,33 @@ impl ShareFolder {
     /// Number of the process, as it has written that itself.
     pub(super) fn process(&self) -> Option<u32> {
         let text = fs::read_to_string(self.process_file()).ok()?;
-        text.trim().parse().ok()
+        text.split_whitespace().next()?.parse().ok()
+    }
+
+    /// True where the process has written that the inputs of its switch have ended.
+    pub(super) fn is_over(&self) -> bool {
+        let text = fs::read_to_string(self.process_file()).unwrap_or_default();
+        text.split_whitespace().nth(1) == Some(OVER_WORD)
+    }
+
+    /// The process that starts next writes it anew.
+    pub(super) fn forget_process(&self) -> io::Result<()> {
+        remove_file(&self.process_file())
+    }
+
+    /// Name of the composition.
+    pub(super) fn name(&self) -> String {
+        let name = self.0.file_name().unwrap_or_default();
+        name.to_string_lossy().into_owned()
+    }
+
+    /// Keeps that nothing is wanted of it any more.
+    pub(super) fn keep_end(&self, store: &[u8]) -> io::Result<()> {
+        let kept = v1::Shares {
+            shares: Vec::new(),
+            store: store.to_vec(),
+        };
+        self.put_file("share", &kept.encode_to_vec())
     }
 
     pub(super) fn log(&self) -> PathBuf {

@@ -59,6 +59,10 @@ impl Log {
         if there == self.read {
             return Ok(());
         }
+        if there < self.read {
+            // Somebody has cut it.
+            self.read = 0;
+        }
         self.file.seek(SeekFrom::Start(self.read))?;
         let mut octets = Vec::new();
         (&self.file).take(AT_A_TIME).read_to_end(&mut octets)?;
@@ -70,6 +74,9 @@ impl Log {
                 self.error = Some(error.to_owned());
             }
             self.rest = rest.to_owned();
+        }
+        if self.rest.len() as u64 > AT_A_TIME {
+            say(format_args!("{name}: {}", std::mem::take(&mut self.rest)));
         }
         if self.read == there && there > MOST {
             // Writers append: what comes next is the beginning.

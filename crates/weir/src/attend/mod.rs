@@ -17,7 +17,6 @@ use std::sync::mpsc::{RecvTimeoutError, channel};
 use std::time::Duration;
 
 use tokio::sync::watch;
-use weir_api::v1;
 use weir_identity::check_name;
 
 use crate::args::Agent as Args;
@@ -46,9 +45,11 @@ pub(crate) fn run(args: &Args) -> Outcome {
     };
     let folder = Folder::open(&state.join(host)).map_err(Failure::outside)?;
     let (sender, events) = channel();
-    let (reports, reported) = watch::channel(v1::HostReport::default());
     let (reload, reloads) = tokio::sync::mpsc::unbounded_channel();
     let mut shares = Shares::adopt(&folder, host, reload).map_err(Failure::outside)?;
+    shares.attend();
+    // The first word says what there is: files that are held are not sent again.
+    let (reports, reported) = watch::channel(shares.report());
     network::start(access, host, reported, (sender, reloads), &folder).map_err(Failure::outside)?;
     say(format_args!(
         "agent of host {host}, for the coordinator at {coordinator}"

@@ -51,6 +51,7 @@ impl Process {
         let running = folder.running()?;
         rustix::fs::flock(&running, FlockOperation::NonBlockingLockExclusive)
             .map_err(|_| io::Error::other("processes of it live that no agent looks after"))?;
+        folder.forget_process()?;
         let (notify, log) = (listen(folder)?, Log::open(&folder.log())?);
         let said = Log::writer(&folder.log())?;
         // The processes that it starts inherit the lock, too: it is free when all are over.

@@ -69,6 +69,13 @@ pub(super) struct Share {
     /// What the coordinator said last, until it is kept, and when that is tried again.
     order: Option<(v1::Share, Vec<u8>)>,
     again_at: Option<Instant>,
+    /// Why files can't be kept or put in place, and of which revision: this host's trouble, and not its
+    /// process's.
+    trouble: Option<(u64, String)>,
+    /// When what is known of the process is kept, where it could not be.
+    keep_at: Option<Instant>,
+    /// When a process that nobody knows of is looked for again.
+    seek_at: Option<Instant>,
     /// Revision of the files that processes read.
     revision: u64,
     /// A failure to look after the process was told.
@@ -99,6 +106,9 @@ impl Share {
             ask_at: None,
             order: None,
             again_at: None,
+            trouble: None,
+            keep_at: None,
+            seek_at: None,
             revision: 0,
             is_lost: false,
         }
@@ -109,8 +119,13 @@ impl Share {
         let Some(mut kept) = folder.share()? else {
             return Ok(None);
         };
+        folder.forget_tries()?;
         let Some(wanted) = kept.shares.pop() else {
-            return Ok(None);
+            // The agent before was told to end it, and did not live to see that.
+            return Ok(Some(Share {
+                store: kept.store,
+                ..Share::new(&folder.name(), host, folder)
+            }));
         };
         let standing = folder.standing();
         let process = Process::adopt(&folder)?;
@@ -119,7 +134,9 @@ impl Share {
             store: kept.store,
             ..Share::new(&name, host, folder)
         };
-        let is_over = standing.over == wanted.epoch;
+        let has_said_so = standing.status == Part::Over.status() || share.folder.is_over();
+        let is_over =
+            standing.over == wanted.epoch || (standing.epoch == wanted.epoch && has_said_so);
         let knows = process
             .as_ref()
             .is_some_and(|it| it.number() == standing.process);
@@ -138,7 +155,10 @@ impl Share {
                     share.start_at = Some(Instant::now());
                 }
             }
-            None if is_over => (share.state, share.why) = (OVER, ENDED.to_owned()),
+            None if is_over => {
+                (share.state, share.why) = (OVER, ENDED.to_owned());
+                share.standing.over = wanted.epoch;
+            }
             None => {
                 share.standing = Standing::default();
                 share.start_at = Some(Instant::now());
@@ -173,14 +193,23 @@ impl Share {
         let Some((order, store)) = self.order.take() else {
             return;
         };
-        if let Err(error) = self.take(&order, &store) {
-            let why = format!("can't keep its files: {error}");
-            if self.why != why {
+        match self.take(&order, &store) {
+            Ok(()) => self.trouble = None,
+            Err(error) => {
+                self.note_trouble(order.revision, format!("can't keep its files: {error}"));
+                self.again_at = Some(Instant::now() + AGAIN.longest);
+                self.order = Some((order, store));
+            }
+        }
+    }
+
+    fn note_trouble(&mut self, revision: u64, why: String) {
+        let trouble = Some((revision, why));
+        if self.trouble != trouble {
+            if let Some((_, why)) = &trouble {
                 say(format_args!("error: {}: {why}", self.name));
             }
-            (self.state, self.why) = (FAILED, why);
-            self.again_at = Some(Instant::now() + AGAIN.longest);
-            self.order = Some((order, store));
+            self.trouble = trouble;
         }
     }
 
@@ -198,14 +227,13 @@ impl Share {
             }),
             ..order.clone()
         };
-        let numbers = |share: &v1::Share| (share.revision, share.epoch);
-        if before.map(numbers) != Some(numbers(&wanted)) {
-            let bare = v1::Share {
-                put: false,
-                reload: false,
-                ..wanted.clone()
-            };
-            self.folder.keep(&bare, store)?;
+        let bare = |share: &v1::Share| v1::Share {
+            put: false,
+            reload: false,
+            ..share.clone()
+        };
+        if before.map(bare) != Some(bare(&wanted)) || self.store != store {
+            self.folder.keep(&bare(&wanted), store)?;
         }
         let anew = before.is_none_or(|before| before.epoch != wanted.epoch);
         self.store = store.to_vec();
@@ -237,23 +265,30 @@ impl Share {
         }
         match self.folder.put(revision) {
             Ok(()) => {
-                self.revision = revision;
+                (self.revision, self.trouble) = (revision, None);
                 // Other files may be what was needed.
                 if self.process.is_none() && self.state == FAILED {
+                    (self.state, self.why) = (STARTING, String::new());
                     self.start_at = Some(Instant::now());
                 }
             }
             Err(error) => {
-                (self.state, self.why) = (FAILED, format!("can't put its files in place: {error}"));
+                self.note_trouble(revision, format!("can't put its files in place: {error}"));
             }
         }
     }
 
     /// Nothing is wanted of it any more.
     pub(super) fn drop_it(&mut self) {
-        self.order = None;
+        (self.order, self.trouble) = (None, None);
         if self.wanted.take().is_some() {
             say(format_args!("{}: ends", self.name));
+            if let Err(error) = self.folder.keep_end(&self.store) {
+                say(format_args!(
+                    "warning: {}: another agent would start it again: {error}",
+                    self.name
+                ));
+            }
             self.start_at = None;
             self.end_process();
         }
@@ -300,12 +335,29 @@ impl Share {
     /// Looks after its process: what it wants of the coordinator's thread, if anything.
     pub(super) fn attend(&mut self) -> Option<Reload> {
         self.obey();
+        self.seek();
+        if self.keep_at.is_some_and(|at| at <= Instant::now()) {
+            self.keep();
+        }
         self.hear();
         self.bury();
         self.put();
         self.end();
         self.start_if_due();
         self.reload()
+    }
+
+    /// Ends a process that nobody knows of, of a share that is not wanted.
+    fn seek(&mut self) {
+        let nothing = self.wanted.is_none() && self.order.is_none() && self.process.is_none();
+        if !nothing || self.seek_at.is_some_and(|at| at > Instant::now()) {
+            return;
+        }
+        self.seek_at = Some(Instant::now() + Duration::from_secs(1));
+        if let Ok(Some(process)) = Process::adopt(&self.folder) {
+            self.process = Some(process);
+            self.end_process();
+        }
     }
 
     fn hear(&mut self) {
@@ -364,7 +416,8 @@ impl Share {
         // The last words may have come after the last look.
         let _ = process.pass_on(&self.name);
         let error = process.error();
-        let is_over = self.part() == Some(Part::Over) && self.ending.is_none();
+        let has_said_so = self.part() == Some(Part::Over) || self.folder.is_over();
+        let is_over = has_said_so && self.ending.is_none();
         self.process = None;
         self.reloading = None;
         self.standing = Standing {
@@ -441,6 +494,7 @@ impl Share {
                     self.revision
                 ));
                 self.process = Some(process);
+                self.refused = (0, String::new());
                 if self.state != FAILED {
                     self.state = STARTING;
                 }
@@ -482,9 +536,10 @@ impl Share {
     /// asked is asked again.
     pub(super) fn reloaded(&mut self, revision: u64, answer: Answer) {
         // Its process may have died meanwhile, and its successor has read the files.
-        if self.reloading.take() != Some(revision) {
+        if self.reloading != Some(revision) {
             return;
         }
+        self.reloading = None;
         match answer {
             Answer::Taken => {
                 self.standing.running = revision;
@@ -512,8 +567,13 @@ impl Share {
     }
 
     /// Keeps what is known of the process for the next agent.
-    fn keep(&self) {
+    fn keep(&mut self) {
+        let tried = self.keep_at.take().is_some();
         if let Err(error) = self.folder.keep_standing(&self.standing) {
+            self.keep_at = Some(Instant::now() + AGAIN.longest);
+            if tried {
+                return;
+            }
             say(format_args!(
                 "warning: {}: another agent could not adopt its process: {error}",
                 self.name
@@ -521,17 +581,22 @@ impl Share {
         }
     }
 
+    /// The store that the last word about it came from.
+    fn store_of_last(&self) -> &[u8] {
+        self.order.as_ref().map_or(&self.store, |(_, store)| store)
+    }
+
     /// How it stands.
     pub(super) fn report(&self) -> v1::ShareReport {
+        let trouble = self.trouble.as_ref();
         let Some(wanted) = &self.wanted else {
-            let order = self.order.as_ref().map(|(order, _)| order);
             return v1::ShareReport {
                 composition: self.name.clone(),
-                state: order.map_or("ending", |_| self.state).to_owned(),
-                why: self.why.clone(),
-                wanted: order.map_or(0, |order| order.revision),
+                state: trouble.map_or("ending", |_| FAILED).to_owned(),
+                why: trouble.map_or_else(String::new, |(_, why)| why.clone()),
+                wanted: trouble.map_or(0, |(revision, _)| *revision),
                 process: self.process.as_ref().map_or(0, Process::number),
-                store: self.store.clone(),
+                store: self.store_of_last().to_vec(),
                 ..v1::ShareReport::default()
             };
         };
@@ -550,14 +615,14 @@ impl Share {
                 _ => 0,
             },
             revision: self.revision,
-            wanted: wanted.revision,
+            wanted: trouble.map_or(self.revision, |(revision, _)| *revision),
             held: match self.folder.holds(wanted.revision) {
                 true => wanted.revision,
                 false => 0,
             },
-            state: self.state.to_owned(),
+            state: trouble.map_or(self.state, |_| FAILED).to_owned(),
             switch: switch.to_owned(),
-            why: self.why.clone(),
+            why: trouble.map_or_else(|| self.why.clone(), |(_, why)| why.clone()),
             process: self.process.as_ref().map_or(0, Process::number),
             restarts: self.deaths,
             running: match switch == RUNS {

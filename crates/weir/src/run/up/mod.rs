@@ -29,6 +29,8 @@ pub(super) use composed::bound_to_one;
 pub(crate) use composed::{Composed, load};
 use programs::ProgramsOfRun;
 use share::Share;
+#[cfg(feature = "control")]
+pub(crate) use words::OVER_WORD;
 
 /// Runs a cluster until its inputs have ended.
 pub(crate) fn run(args: &Up, kinds: &[Kind]) -> Outcome {
@@ -80,6 +82,7 @@ pub(crate) fn run(args: &Up, kinds: &[Kind]) -> Outcome {
         happened: happened.clone(),
         switches: share.switches,
         is_part: share.is_part,
+        process_file: args.process_file.clone(),
         no_other: composed::bound_to_one(&composed.ports()?),
         programs,
     };

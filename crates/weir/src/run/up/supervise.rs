@@ -5,6 +5,7 @@ use std::fs::File;
 use std::os::fd::{AsFd as _, BorrowedFd, OwnedFd};
 use std::os::unix::net::UnixStream;
 use std::os::unix::process::CommandExt as _;
+use std::path::PathBuf;
 use std::process::{Child, ExitStatus, Stdio};
 use std::time::{Duration, Instant};
 
@@ -26,7 +27,9 @@ use crate::{seed, service};
 use super::super::signals::{ONE_SIGNAL, end_signals};
 use super::agents::SUCCESSOR;
 use super::programs::ProgramsOfRun;
-use super::words::{BEGIN, Begin, DIED, DiedTold, HAPPENED, HOST, HappenedTold, HostTold, LONGEST};
+use super::words::{
+    BEGIN, Begin, DIED, DiedTold, HAPPENED, HOST, HappenedTold, HostTold, LONGEST, OVER_WORD,
+};
 use crate::mark::Mark;
 
 /// Longest time until a switch hears how a host stands.
@@ -46,6 +49,8 @@ pub(super) struct Plan {
     pub(super) switches: Vec<String>,
     /// Other machines look after other hosts: which switch runs, agents decide.
     pub(super) is_part: bool,
+    /// File with the number of this process, where one was asked for.
+    pub(super) process_file: Option<PathBuf>,
     /// Why no switch can go on where one has died.
     pub(super) no_other: Option<String>,
     /// What switches and agents run.
@@ -79,6 +84,7 @@ pub(super) fn run(plan: &Plan) -> Outcome {
                 watch.part = watch.part.map(|_| Part::Over);
                 watch.part_told = None;
                 watch.tell_part();
+                watch.write_over();
             }
             return outcome;
         }
@@ -365,6 +371,9 @@ impl Watch<'_> {
             return Some(Ok(exit));
         }
         let cause = format!("the switch has ended {}", process_cause(&status));
+        // Another host's may run by now.
+        self.part = self.part.map(|_| Part::Agent);
+        self.part_told = None;
         if self.told_to_end.is_some() {
             let alone = switch.is_ready || self.plan.switches.len() == 1;
             return alone.then(|| Err(Failure::outside(cause)));
@@ -524,6 +533,20 @@ impl Watch<'_> {
     fn signal_all(&self, signal: Signal) {
         for switch in self.seats.iter().filter_map(|seat| seat.switch.as_ref()) {
             switch.signal(signal);
+        }
+    }
+
+    /// Writes that the inputs have ended where whoever starts later finds it.
+    fn write_over(&self) {
+        let Some(file) = &self.plan.process_file else {
+            return;
+        };
+        let text = format!("{} {OVER_WORD}", std::process::id());
+        if let Err(error) = std::fs::write(file, text) {
+            say(format_args!(
+                "warning: can't write {}: {error}",
+                file.display()
+            ));
         }
     }
 

@@ -15,6 +15,8 @@ pub(super) const HOST: u8 = 1;
 pub(super) const HAPPENED: u8 = 2;
 /// Kind of a [`DiedTold`].
 pub(super) const DIED: u8 = 3;
+/// Behind the number of a process whose inputs have ended, in its file (`--process-file`).
+pub(crate) const OVER_WORD: &str = "over";
 /// Octets of the longest message.
 pub(super) const LONGEST: usize = 1 << 20;
 
