@@ -111,7 +111,8 @@ pub struct ApplyRequest {
     /// Nothing is changed.
     #[prost(bool, tag = "2")]
     pub dry_run: bool,
-    /// What can't be changed under traffic begins anew: its flows are lost.
+    /// Start all processes of the composition again where a reload can't take the change: its flows are
+    /// lost.
     #[prost(bool, tag = "3")]
     pub anew: bool,
 }
@@ -128,10 +129,10 @@ pub struct ApplyResponse {
     /// Why it begins anew: the keys that have changed, or what the instance can't reload.
     #[prost(string, repeated, tag = "4")]
     pub reasons: ::prost::alloc::vec::Vec<::prost::alloc::string::String>,
-    /// What the reload would change, as the instance says.
+    /// The dry run of the reload, as the running instance answered it.
     #[prost(message, optional, tag = "5")]
     pub reload: ::core::option::Option<ReloadResponse>,
-    /// What is wrong with it, for people: nothing is changed.
+    /// Errors of the files with their lines, for people; nothing is changed then.
     #[prost(string, tag = "6")]
     pub wrong: ::prost::alloc::string::String,
     /// It is taken: the hosts do it from now on. Without, nothing has changed.
@@ -140,7 +141,7 @@ pub struct ApplyResponse {
 }
 /// Nested message and enum types in `ApplyResponse`.
 pub mod apply_response {
-    /// What it takes.
+    /// How the change is carried out.
     #[derive(
         Clone,
         Copy,
@@ -339,7 +340,7 @@ pub struct Change {
     #[prost(string, tag = "6")]
     pub message: ::prost::alloc::string::String,
 }
-/// What an agent says.
+/// A message from an agent to its coordinator.
 #[derive(Clone, PartialEq, ::prost::Message)]
 pub struct HostSaid {
     #[prost(oneof = "host_said::What", tags = "1, 2, 3")]
@@ -378,7 +379,7 @@ pub struct HostReport {
 pub struct ShareReport {
     #[prost(string, tag = "1")]
     pub composition: ::prost::alloc::string::String,
-    /// What its process was started for (`Share.epoch`); 0 where it has none.
+    /// `Share.epoch` that its process was started with; 0 without a process.
     #[prost(uint64, tag = "2")]
     pub epoch: u64,
     /// Revision of the files that its processes read.
@@ -425,7 +426,7 @@ pub struct HostTried {
     #[prost(string, tag = "3")]
     pub failed: ::prost::alloc::string::String,
 }
-/// What an agent is told.
+/// A message from a coordinator to an agent.
 #[derive(Clone, PartialEq, ::prost::Message)]
 pub struct HostTold {
     #[prost(oneof = "host_told::What", tags = "1, 2, 3")]
@@ -706,7 +707,7 @@ pub mod coordinator_client {
                 .insert(GrpcMethod::new("weir.v1.Coordinator", "ListMachines"));
             self.inner.unary(req, path, codec).await
         }
-        /// What the coordinator has done and seen lately, and what it does from then on.
+        /// Lists the newest changes (1,000 at most), and with `follow` streams those that come.
         pub async fn watch_changes(
             &mut self,
             request: impl tonic::IntoRequest<super::WatchChangesRequest>,
@@ -837,7 +838,7 @@ pub mod coordinator_server {
             >
             + std::marker::Send
             + 'static;
-        /// What the coordinator has done and seen lately, and what it does from then on.
+        /// Lists the newest changes (1,000 at most), and with `follow` streams those that come.
         async fn watch_changes(
             &self,
             request: tonic::Request<super::WatchChangesRequest>,

@@ -9,6 +9,8 @@ use weir_api::v1;
 
 /// Most octets of all files together: rules of all kinds there are fit.
 pub const MOST_OCTETS: usize = 64 << 20;
+/// Most octets of a message with them: the files, and what is around them.
+pub const MOST_MESSAGE: usize = MOST_OCTETS + (1 << 20);
 /// Most files.
 pub const MOST_FILES: usize = 10_000;
 /// Longest path.

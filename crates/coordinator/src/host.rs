@@ -19,7 +19,7 @@ use crate::files;
 /// Longest message: the files of all compositions of a host.
 pub(crate) const MOST_OCTETS: usize = 16 * files::MOST_OCTETS;
 
-/// What an agent does of what it is told.
+/// Carries out what the coordinator tells this host.
 pub trait Work: Send + Sync + 'static {
     /// The host has to run this, and nothing else.
     fn run(&self, shares: v1::Shares);

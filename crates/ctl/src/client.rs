@@ -8,7 +8,7 @@ use tokio::net::UnixStream;
 use tonic::transport::{Channel, Endpoint, Uri};
 use weir_api::v1::instance_client::InstanceClient;
 
-pub use crate::socket::{Remedy, SocketError, folder, instances, of_coordinator};
+pub use crate::socket::{Remedy, SocketError, folder, instances, of_coordinator, of_instance};
 
 /// How long an instance may take to answer at all.
 const CONNECT: Duration = Duration::from_secs(5);

@@ -125,6 +125,23 @@ pub fn of_coordinator() -> Result<PathBuf, SocketError> {
     Ok(folder()?.join(COORDINATOR))
 }
 
+/// The path of the socket of this user's instance of a name.
+///
+/// # Errors
+///
+/// An instance can't have the name, or there is no folder for control sockets.
+pub fn of_instance(name: &str) -> Result<PathBuf, SocketError> {
+    if !is_name(name) {
+        return Err(format!(
+            "an instance can't be called `{}`: names have letters, digits, `-`, `_` and `.`, \
+             begin with a letter or digit, and are at most {LONGEST} long",
+            name.escape_debug()
+        )
+        .into());
+    }
+    Ok(folder()?.join(format!("{name}.sock")))
+}
+
 /// Names and sockets of this user's instances that live, by name.
 pub fn instances() -> Result<Vec<(String, PathBuf)>, SocketError> {
     let folder = folder()?;
@@ -167,17 +184,9 @@ impl Socket {
 
     /// That of the instance of this name; `replaces` as for [`Socket::at`].
     pub fn named(name: &str, replaces: bool) -> Result<Socket, SocketError> {
-        if !is_name(name) {
-            return Err(format!(
-                "an instance can't be called `{}`: names have letters, digits, `-`, `_` and `.`, \
-                 begin with a letter or digit, and are at most {LONGEST} long",
-                name.escape_debug()
-            )
-            .into());
-        }
-        let folder = made_folder()?;
-        let _lock = lock(&folder)?;
-        Socket::take(&folder.join(format!("{name}.sock")), replaces)?.ok_or_else(|| SocketError {
+        let path = of_instance(name)?;
+        let _lock = lock(&made_folder()?)?;
+        Socket::take(&path, replaces)?.ok_or_else(|| SocketError {
             why: format!("an instance of weir is already called {name}: stop it"),
             remedy: Some(Remedy::Name),
         })

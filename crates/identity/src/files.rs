@@ -136,6 +136,20 @@ pub(crate) fn lock(path: &Path) -> Result<File, IdentityError> {
 /// A file that is to be: its name, mode and content.
 pub(crate) type ToBe<'a> = (&'a str, u32, &'a str);
 
+/// Writes a file that is not there yet, to the disk.
+pub(crate) fn create(path: &Path, mode: u32, content: &str) -> Result<(), IdentityError> {
+    OpenOptions::new()
+        .write(true)
+        .create_new(true)
+        .mode(mode)
+        .open(path)
+        .and_then(|mut file| {
+            file.write_all(content.as_bytes())?;
+            file.sync_all()
+        })
+        .map_err(|error| IdentityError::io("write", path, &error))
+}
+
 /// Writes files into a folder that this process has locked. All of them are on the disk under other
 /// names before the first one gets its own, and each one is whole at any time.
 pub(crate) fn write_all(folder: &Path, files: &[ToBe<'_>]) -> Result<(), IdentityError> {
@@ -145,16 +159,7 @@ pub(crate) fn write_all(folder: &Path, files: &[ToBe<'_>]) -> Result<(), Identit
         // One may be left of a process that was killed; nobody else writes here now.
         let _ = fs::remove_file(&path);
         made.0.push((path.clone(), folder.join(name)));
-        OpenOptions::new()
-            .write(true)
-            .create_new(true)
-            .mode(*mode)
-            .open(&path)
-            .and_then(|mut file| {
-                file.write_all(content.as_bytes())?;
-                file.sync_all()
-            })
-            .map_err(|error| IdentityError::io("write", &path, &error))?;
+        create(&path, *mode, content)?;
     }
     for (from, to) in &made.0 {
         fs::rename(from, to).map_err(|error| IdentityError::io("write", to, &error))?;

@@ -53,6 +53,13 @@ pub(crate) fn thousands(n: u64) -> String {
     text
 }
 
+/// Foreign text on one line: control characters, which may mean something to a terminal, become spaces.
+#[cfg(feature = "control")]
+pub(crate) fn one_line(text: &str) -> String {
+    let plain = text.chars().map(|c| if c.is_control() { ' ' } else { c });
+    plain.collect()
+}
+
 /// `1 queue`, `2 queues`.
 pub(crate) fn counted(number: impl Into<u64>, what: &str) -> String {
     let number = number.into();

@@ -43,22 +43,13 @@ impl Shared {
         };
         let wanted = match read {
             Ok(wanted) => wanted,
-            Err(wrong) => {
-                return Ok(v1::ApplyResponse {
-                    wrong,
-                    ..v1::ApplyResponse::default()
-                });
-            }
+            Err(why) => return Ok(wrong(why)),
         };
         let name = wanted.facts.name.clone();
         if let Some((other, at)) = self.state().conflict(&wanted) {
-            let wrong = format!(
+            return Ok(wrong(format!(
                 "error: the composition `{other}` has {at}\n  = help: give the hosts other ports in this one"
-            );
-            return Ok(v1::ApplyResponse {
-                wrong,
-                ..v1::ApplyResponse::default()
-            });
+            )));
         }
         let (mut takes, mut reasons) = self.state().plan(&wanted, request.anew);
         let mut reload = None;
@@ -210,6 +201,14 @@ impl Shared {
         let gone = self.change(|state| state.delete(&name));
         let (hosts, absent) = gone.unwrap_or_default();
         Ok(v1::DeleteResponse { hosts, absent })
+    }
+}
+
+/// The answer about files that can't be taken: why.
+fn wrong(why: String) -> v1::ApplyResponse {
+    v1::ApplyResponse {
+        wrong: why,
+        ..v1::ApplyResponse::default()
     }
 }
 

@@ -16,11 +16,12 @@ use tokio_stream::wrappers::ReceiverStream;
 use tonic::transport::Server;
 use weir_api::v1::coordinator_server::CoordinatorServer;
 
+use crate::files;
 use crate::store::Store;
 
 pub use listen::Listener;
 pub use shared::Reader;
-use shared::{MOST_OCTETS, Shared};
+use shared::Shared;
 
 /// Calls of a connection at a time.
 const CALLS: u32 = 64;
@@ -39,7 +40,7 @@ pub async fn serve(
     let (revision, kept) = store.load()?;
     let shared = Arc::new(Shared::new(store, reader, (revision, kept)));
     let service = CoordinatorServer::new(coordinator::Service(shared.clone()))
-        .max_decoding_message_size(MOST_OCTETS)
+        .max_decoding_message_size(files::MOST_MESSAGE)
         .max_encoding_message_size(crate::host::MOST_OCTETS);
     let served = Server::builder()
         .max_concurrent_streams(Some(CALLS))

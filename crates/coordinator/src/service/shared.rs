@@ -13,8 +13,6 @@ use weir_api::v1;
 use crate::state::{Facts, Session, State, Taken};
 use crate::store::Store;
 
-/// Longest message: the files of a composition, and what is around them.
-pub(super) const MOST_OCTETS: usize = crate::files::MOST_OCTETS + (1 << 20);
 /// Messages that wait for an agent; one that takes none any more is cut off.
 pub(super) const MOST_WAITING: usize = 64;
 

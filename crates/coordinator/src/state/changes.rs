@@ -128,3 +128,20 @@ impl Changes {
             .filter(move |change| change.number > number)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::Kind;
+
+    #[test]
+    fn the_manual_has_all_kinds() {
+        let manual = include_str!("../../../../docs/coordinator.md");
+        for kind in Kind::ALL {
+            assert!(
+                manual.contains(&format!("`{}`", kind.name())),
+                "{}",
+                kind.name()
+            );
+        }
+    }
+}

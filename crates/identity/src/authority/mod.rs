@@ -5,9 +5,6 @@
 
 mod describe;
 
-use std::fs::OpenOptions;
-use std::io::Write as _;
-use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::Path;
 use std::time::{Duration, SystemTime};
 
@@ -116,17 +113,7 @@ pub fn create(folder: &Path, cluster: &str, lifetime: Duration) -> Result<Create
         }
     }
     for (name, mode, content) in &all {
-        let path = folder.join(name);
-        OpenOptions::new()
-            .write(true)
-            .create_new(true)
-            .mode(*mode)
-            .open(&path)
-            .and_then(|mut file| {
-                file.write_all(content.as_bytes())?;
-                file.sync_all()
-            })
-            .map_err(|error| IdentityError::io("write", &path, &error))?;
+        files::create(&folder.join(name), *mode, content)?;
     }
     Ok(Created {
         cluster: cluster.to_owned(),

@@ -159,6 +159,15 @@ impl PortSpec {
         }
     }
 
+    /// The path of the capture that it is, if it is one, also behind an emulated link.
+    pub fn capture(&self) -> Option<&Path> {
+        match self {
+            PortSpec::Capture(path) => Some(path),
+            PortSpec::Emulated(_, inner) => inner.capture(),
+            _ => None,
+        }
+    }
+
     /// Opens an interface, as [`LiveSpec::open`] does, with the link in front
     /// of it if there is one; `None` where it is none.
     ///
@@ -229,13 +238,7 @@ pub fn check_apart<'a>(
     inputs: impl IntoIterator<Item = &'a PortSpec>,
     outputs: impl IntoIterator<Item = &'a PortSpec>,
 ) -> Result<(), PortError> {
-    fn file(spec: &PortSpec) -> Option<Place> {
-        match spec {
-            PortSpec::Capture(path) => Some(Place::of(path)),
-            PortSpec::Emulated(_, inner) => file(inner),
-            _ => None,
-        }
-    }
+    let file = |spec: &'a PortSpec| spec.capture().map(Place::of);
     let mut read: Vec<Place> = Vec::new();
     for place in inputs.into_iter().filter_map(file) {
         if place == Place::Standard && read.contains(&place) {

@@ -11,7 +11,7 @@ use super::NO_SWITCH;
 use crate::args::{Events, Format};
 use crate::exit::{Exit, Failure, Outcome};
 use crate::output;
-use crate::output::counted;
+use crate::output::{counted, one_line};
 
 pub(crate) fn events(args: &Events) -> Outcome {
     super::ask(args.instance.as_deref(), async |mut client| {
@@ -76,9 +76,6 @@ fn text(event: &v1::Event) -> String {
         (runtime, host) => format!("runtime {runtime} on {host}"),
     };
     let (number, time, kind) = (event.number, Time(event.unix_ns), &event.kind);
-    // What others said may have several lines, or mean something to a terminal.
-    let message: String = (event.message.chars())
-        .map(|c| if c.is_control() { ' ' } else { c })
-        .collect();
+    let message = one_line(&event.message);
     format!("{number:>5}  {time}  {kind:<14}  {about:<20}  {message}")
 }

@@ -128,22 +128,15 @@ impl host::Work for OfHost {
 
     async fn try_reload(&self, what: v1::TryReload) -> v1::HostTried {
         let id = what.id;
-        match self.tried(what).await {
-            Ok(reload) => v1::HostTried {
-                id,
-                reload: Some(reload),
-                failed: String::new(),
-            },
-            Err(failed) => v1::HostTried {
-                id,
-                reload: None,
-                failed,
-            },
-        }
+        let (reload, failed) = match self.tried(what).await {
+            Ok(reload) => (Some(reload), String::new()),
+            Err(failed) => (None, failed),
+        };
+        v1::HostTried { id, reload, failed }
     }
 
     fn socket_of(&self, composition: &str) -> Option<PathBuf> {
-        socket_of(composition).ok()
+        client::of_instance(composition).ok()
     }
 }
 
@@ -164,7 +157,7 @@ impl OfHost {
             file: chain.display().to_string(),
         };
         let answer = reload(&composition, request).await;
-        // What is left goes with the next change of files.
+        // The next agent removes what is left.
         let _ = std::fs::remove_dir_all(&aside);
         let shown = format!("{}/", aside.display());
         answer.map(|answer| v1::ReloadResponse {
@@ -206,7 +199,8 @@ async fn reload(
     composition: &str,
     request: v1::ReloadRequest,
 ) -> Result<v1::ReloadResponse, String> {
-    let mut client = client::connect(&socket_of(composition)?).await?;
+    let socket = client::of_instance(composition).map_err(|why| why.to_string())?;
+    let mut client = client::connect(&socket).await?;
     let answer = client.reload(request).await;
     answer
         .map(tonic::Response::into_inner)
@@ -218,11 +212,4 @@ async fn reload(
             }),
             _ => Err(status.message().to_owned()),
         })
-}
-
-/// The control socket of an instance of this host.
-fn socket_of(composition: &str) -> Result<PathBuf, String> {
-    weir_identity::check_name(composition).map_err(|why| why.to_string())?;
-    let folder = client::folder().map_err(|why| why.to_string())?;
-    Ok(folder.join(format!("{composition}.sock")))
 }

@@ -76,17 +76,17 @@ impl Shares<'_> {
     }
 
     /// Runs this, and nothing else of this coordinator.
-    fn run(&mut self, shares: v1::Shares) {
-        let store = &shares.store;
-        let wanted = |name: &str| shares.shares.iter().any(|share| share.composition == *name);
+    fn run(&mut self, v1::Shares { shares, store }: v1::Shares) {
+        let store = store.as_slice();
+        let wanted = |name: &str| shares.iter().any(|share| share.composition == *name);
         for (name, share) in &mut self.all {
             if !wanted(name) && !share.is_of_another(store) {
                 share.drop_it();
             }
         }
         self.refused.clear();
-        for told in shares.shares.clone() {
-            let name = &told.composition.clone();
+        for told in shares {
+            let name = told.composition.clone();
             if let Err(why) = check(&told) {
                 say(format_args!(
                     "error: the coordinator's `{name}` is refused: {why}"
@@ -96,15 +96,15 @@ impl Shares<'_> {
             }
             let (folder, host) = (self.folder, &self.host);
             let share = self.all.entry(name.clone());
-            let share = share.or_insert_with(|| Share::new(name, host, folder.of(name)));
+            let share = share.or_insert_with(|| Share::new(&name, host, folder.of(&name)));
             if share.is_of_another(store) {
-                if !self.told.contains(name) {
-                    self.told.push(name.clone());
+                if !self.told.contains(&name) {
                     say(format_args!(
                         "error: `{name}` runs here for another coordinator, and stays: end it there, or \
                          remove {} once its process has ended",
-                        folder.path().join(name).display()
+                        folder.path().join(&name).display()
                     ));
+                    self.told.push(name);
                 }
                 continue;
             }

@@ -46,13 +46,11 @@ impl Reader for OfThisProgram {
 fn captures(composition: &Composition) -> Result<(), String> {
     let ports = composition.inputs.iter().chain(&composition.outputs);
     for port in ports {
-        let spec = PortSpec::parse(&port.value).map(|(_, spec)| spec);
-        let behind = match spec {
-            Ok(PortSpec::Emulated(_, behind)) => *behind,
-            Ok(spec) => spec,
-            Err(_) => continue,
+        // One that can't be read was refused when the composition was loaded.
+        let Ok((_, spec)) = PortSpec::parse(&port.value) else {
+            continue;
         };
-        if matches!(&behind, PortSpec::Capture(path) if !path.is_absolute()) {
+        if spec.capture().is_some_and(|path| !path.is_absolute()) {
             let message =
                 "hosts get no captures from a coordinator, and this path is none of theirs";
             let help = "name a file of the host by its whole path";

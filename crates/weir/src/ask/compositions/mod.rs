@@ -8,15 +8,13 @@ mod shown;
 use weir_api::v1;
 use weir_api::v1::coordinator_client::CoordinatorClient;
 use weir_coordinator::Access;
+use weir_coordinator::files::MOST_MESSAGE;
 
 use crate::exit::Failure;
 
 pub(crate) use apply::{apply, diff};
 pub(crate) use delete::delete;
 pub(crate) use shown::{describe, get};
-
-/// Longest message: the files of a composition.
-const MOST_OCTETS: usize = weir_coordinator::files::MOST_OCTETS + (1 << 20);
 
 type Client = CoordinatorClient<tonic::transport::Channel>;
 
@@ -36,8 +34,8 @@ where
             ))
         })?;
         let client = CoordinatorClient::new(channel)
-            .max_decoding_message_size(MOST_OCTETS)
-            .max_encoding_message_size(MOST_OCTETS);
+            .max_decoding_message_size(MOST_MESSAGE)
+            .max_encoding_message_size(MOST_MESSAGE);
         question(client).await
     })
 }

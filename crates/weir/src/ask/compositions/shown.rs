@@ -7,6 +7,7 @@ use weir_packet::Time;
 use crate::args::{Describe, Format, Get, GetWhat};
 use crate::exit::{Exit, Failure, Outcome};
 use crate::output;
+use crate::output::one_line;
 
 use super::super::get::{age, known, process};
 use super::super::table::{Table, row, text};
@@ -290,10 +291,4 @@ fn some(text: &str) -> Option<&str> {
 
 fn or_dash(text: &str) -> String {
     some(text).unwrap_or("-").to_owned()
-}
-
-/// What others said may have several lines, or mean something to a terminal.
-fn one_line(text: &str) -> String {
-    let plain = text.chars().map(|c| if c.is_control() { ' ' } else { c });
-    plain.collect()
 }

@@ -202,11 +202,7 @@ fn in_folder(folder: &Path, text: &str) -> String {
     let Ok((_, spec)) = PortSpec::parse(text) else {
         return text.to_owned();
     };
-    let port = match &spec {
-        PortSpec::Emulated(_, behind) => behind,
-        port => port,
-    };
-    let PortSpec::Capture(path) = port else {
+    let Some(path) = spec.capture() else {
         return text.to_owned();
     };
     let named = path.to_str().and_then(|path| text.strip_suffix(path));
@@ -281,19 +277,13 @@ fn port_fault(
 
 /// Why no other process could go on with these ports; `None` where one can.
 pub(in super::super) fn bound_to_one(ports: &Ports) -> Option<String> {
-    let behind = |spec: &PortSpec| match spec {
-        PortSpec::Emulated(_, behind) => (**behind).clone(),
-        spec => spec.clone(),
-    };
     for port in &ports.outputs {
-        if matches!(behind(&port.spec), PortSpec::Capture(_)) {
+        if port.spec.capture().is_some() {
             return Some(format!("none can go on with the capture `{}`", port.text));
         }
     }
     for port in &ports.inputs {
-        if let PortSpec::Capture(path) = behind(&port.spec)
-            && !path.is_file()
-        {
+        if port.spec.capture().is_some_and(|path| !path.is_file()) {
             return Some(format!("none can read again what `{}` gave", port.text));
         }
     }
