@@ -27,6 +27,7 @@ pub mod auth;
 pub mod codec;
 mod delta;
 pub mod entry;
+pub mod flowlets;
 pub mod heartbeat;
 pub mod ids;
 pub mod in_process;
