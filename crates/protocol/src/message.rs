@@ -344,6 +344,18 @@ pub enum Message {
         /// The next owner.
         to: RuntimeId,
     },
+    /// The unit is quiet: send a copy of its state after packet `clock` to each of these
+    /// ([`Message::Ahead`]), if that is the last packet applied.
+    SendAhead {
+        /// The unit.
+        unit: UnitId,
+        /// The current view.
+        view: View,
+        /// The last packet.
+        clock: Clock,
+        /// Runtimes that are likely to own the unit next.
+        to: Vec<RuntimeId>,
+    },
     /// A switch of this generation has started: fence older ones and claim
     /// what you have. Repeated.
     Recover {
@@ -467,6 +479,16 @@ pub enum Message {
         /// The view it is for; of an early snapshot [`View::NONE`].
         new: View,
         /// The state, its clock and outputs.
+        image: Image,
+    },
+    /// A copy of a unit's state, in case that the receiver is its next owner: it need not ask
+    /// then. All outputs up to the image's clock are let out. It may be forgotten at any time.
+    Ahead {
+        /// The unit.
+        unit: UnitId,
+        /// The view it was taken from.
+        view: View,
+        /// The state and its clock; no outputs.
         image: Image,
     },
     /// Entries not known to be let out, ahead of the state that they belong to:

@@ -175,10 +175,14 @@ pub enum Plant {
     DrainedUnseen,
     /// The report names one unit without a replica too many.
     GaugeAhead,
+    /// A copy that was sent ahead of a flowlet is taken whatever packet it is of.
+    CopyOutdated,
+    /// A flowlet that is over stays promised to its runtime.
+    PromiseStays,
 }
 
 /// All of them, with their names on a command line.
-const NAMES: [(Plant, &str); 81] = [
+const NAMES: [(Plant, &str); 83] = [
     (Plant::NoViewCheck, "no-view-check"),
     (Plant::NoFence, "no-fence"),
     (Plant::NoOrderAtGate, "no-order-at-gate"),
@@ -260,6 +264,8 @@ const NAMES: [(Plant, &str); 81] = [
     (Plant::DuesLate, "dues-late"),
     (Plant::DrainedUnseen, "drained-unseen"),
     (Plant::GaugeAhead, "gauge-ahead"),
+    (Plant::CopyOutdated, "copy-outdated"),
+    (Plant::PromiseStays, "promise-stays"),
 ];
 
 impl Plant {

@@ -1,5 +1,6 @@
 //! Settings of a switch and of a runtime's actors, from their driver.
 
+use crate::flowlets::FlowletSettings;
 use crate::ids::RuntimeId;
 use crate::plant::Plant;
 
@@ -95,6 +96,8 @@ pub struct SwitchSettings {
     pub replication: Replication,
     /// See [`Dispatch`].
     pub dispatch: Dispatch,
+    /// Units are given to runtimes anew at each flowlet, by load, instead of by `dispatch`.
+    pub flowlets: Option<FlowletSettings>,
     /// Packets kept for repeating, in all. When they are used up, packets are
     /// dropped before they are numbered (`unacked_full`). 0 keeps none: what
     /// is lost on the way is replaced by `Lost`.
@@ -134,6 +137,7 @@ impl Default for SwitchSettings {
             generation: 1,
             replication: Replication::None,
             dispatch: Dispatch::RoundRobin,
+            flowlets: None,
             kept: 16_384,
             window: 1_000,
             repeat_after: 10_000_000,
@@ -186,6 +190,9 @@ pub struct ActorSettings {
     /// loses its emitted packets (`emitted_too_long`), a unit whose state is
     /// longer stays where it is, without replica (`state_too_long`).
     pub most: usize,
+    /// Bytes of states that were sent ahead of flowlets ([`crate::Message::Ahead`]), at most;
+    /// the oldest go first.
+    pub ahead: usize,
     /// A planted bug.
     pub plant: Option<Plant>,
 }
@@ -200,6 +207,8 @@ const LONGEST: usize = 1 << 20;
 const AT_ONCE: usize = 4 << 20;
 /// See [`ActorSettings::most`].
 const MOST: usize = 4 << 20;
+/// See [`ActorSettings::ahead`].
+const AHEAD: usize = 64 << 20;
 /// Bytes of messages' forms beside outputs and states.
 const FORMS: usize = 64 << 10;
 
@@ -226,6 +235,7 @@ impl Default for ActorSettings {
             longest: LONGEST,
             at_once: AT_ONCE,
             most: MOST,
+            ahead: AHEAD,
             plant: None,
         }
     }

@@ -25,6 +25,8 @@ pub struct Plan {
     pub loggers: u32,
     /// Processes send heartbeats, and silence is suspected.
     pub heartbeats: bool,
+    /// The switch gives units out by flowlet.
+    pub flowlets: bool,
     /// When replicas get the state.
     pub replication: Replication,
     /// Faults that links and settings may have.
@@ -270,6 +272,7 @@ impl Plan {
                 hosts: plan.hosts,
                 loggers: plan.loggers,
                 heartbeats: plan.heartbeats,
+                flowlets: plan.flowlets,
                 replication: plan.replication,
                 faults: plan.faults,
                 ..other
@@ -317,6 +320,7 @@ impl Plan {
             hosts: settings.hosts_of(seed),
             loggers: settings.loggers_of(seed),
             heartbeats: settings.heartbeats_of(seed),
+            flowlets: settings.flowlets_of(seed),
             replication: settings.replication_of(seed),
             faults,
             packets,

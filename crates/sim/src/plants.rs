@@ -285,6 +285,10 @@ fn settings_for(plant: Plant) -> Settings {
     let base = base(Bug::Protocol(plant));
     let rough = of(&ROUGH);
     match plant {
+        Plant::CopyOutdated | Plant::PromiseStays => Settings {
+            flowlets: Some(true),
+            ..base
+        },
         Plant::NoRepeats => Settings {
             faults: of(&[Fault::Loss, Fault::LossyBurst]),
             some_faults: false,

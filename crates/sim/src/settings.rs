@@ -75,6 +75,8 @@ pub struct Settings {
     /// Processes send heartbeats, and silence is suspected; drawn by the seed
     /// without it.
     pub heartbeats: Option<bool>,
+    /// The switch gives units out by flowlet; drawn by the seed without it.
+    pub flowlets: Option<bool>,
     /// Flows, at least.
     pub flows: u32,
     /// Packets.
@@ -103,6 +105,7 @@ impl Default for Settings {
             hosts: None,
             loggers: None,
             heartbeats: None,
+            flowlets: None,
             flows: 200,
             packets: 5_000,
             moves: 60,
@@ -144,6 +147,12 @@ impl Settings {
     pub fn heartbeats_of(&self, seed: u64) -> bool {
         let drawn = Random::new(seed, 13).chance(400);
         self.mode_of(seed) == Mode::Links && self.heartbeats.unwrap_or(drawn)
+    }
+
+    /// True where the switches of a seed give units out by flowlet.
+    pub fn flowlets_of(&self, seed: u64) -> bool {
+        let drawn = Random::new(seed, 16).chance(300);
+        self.flowlets.unwrap_or(drawn)
     }
 
     /// The chains of a seed.

@@ -243,6 +243,17 @@ pub(crate) fn describe(message: &Message) -> Vec<(Option<UnitId>, String)> {
                 show_view(*new)
             ),
         ),
+        Message::SendAhead {
+            unit, clock, to, ..
+        } => one(unit, format!("SendAhead at {} to {to:?}", clock.0)),
+        Message::Ahead { unit, view, image } => one(
+            unit,
+            format!(
+                "Ahead: state of view {} at {}",
+                show_view(*view),
+                image.clock.0
+            ),
+        ),
         Message::Copy { unit, clock, .. } => one(unit, format!("Copy of packet {}", clock.0)),
         Message::Copied { unit, clock, .. } => one(unit, format!("Copied at {}", clock.0)),
         other => {

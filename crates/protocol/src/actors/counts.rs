@@ -52,6 +52,18 @@ labels! {
         LoggerLacks = "logger_lacks",
         /// The state was here already, as a replica's copy.
         PullSpared = "pull_spared",
+        /// A copy of a quiet unit's state was sent ahead of its next flowlet.
+        AheadSent = "ahead_sent",
+        /// No copy was sent ahead: the unit has gone on, or is not here.
+        AheadLate = "ahead_late",
+        /// A copy came ahead and is kept.
+        AheadKept = "ahead_kept",
+        /// The state was here already: it was sent ahead.
+        AheadUsed = "ahead_used",
+        /// A copy that was sent ahead is of another packet or view than the one needed.
+        AheadStale = "ahead_stale",
+        /// Copies that were sent ahead were forgotten without a use.
+        AheadVain = "ahead_vain",
         /// The source was asked for the state.
         PullSent = "pull_sent",
         /// It was asked again.

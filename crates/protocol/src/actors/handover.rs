@@ -112,6 +112,11 @@ impl Actors {
             self.install(now, pool, open, image);
             return;
         }
+        if let Some(image) = self.take_copy(source, open) {
+            self.retire(unit);
+            self.install(now, pool, open, image);
+            return;
+        }
         // Time for a state that is on its way unasked.
         let due = now.plus(self.wait() / 8);
         let cold = self.cold.entry(unit).or_default();

@@ -12,6 +12,7 @@
 //! runtime applies the packets of the view it was given last, keeps
 //! everything until [`Message::Forget`], and the switch lets out what is right.
 
+mod ahead;
 mod audit;
 mod calls;
 mod cold;
@@ -39,6 +40,7 @@ use weir_nf::PoolId;
 use weir_packet::{Advise, Frame, FramePool, Internal, Time};
 use weir_runtime::Runtime;
 
+use self::ahead::Copies;
 use self::cold::{Cold, Role, Stored};
 use self::hold::Hold;
 use self::kept::Kept;
@@ -96,6 +98,8 @@ fn is_for_logger(message: &Message) -> bool {
         Message::Open(_)
             | Message::Closed { .. }
             | Message::Prepare { .. }
+            | Message::SendAhead { .. }
+            | Message::Ahead { .. }
             | Message::State { .. }
             | Message::Copy { .. }
             | Message::Copied { .. }
@@ -135,6 +139,7 @@ pub struct Actors {
     table: Table,
     cold: BTreeMap<UnitId, Cold>,
     hold: Hold,
+    copies: Copies,
     /// Units with held packets whose turn it is, and no frames for what they
     /// cause.
     ready: BTreeSet<UnitId>,
@@ -205,6 +210,7 @@ impl Actors {
             table: Table::new(places, advise),
             cold: BTreeMap::new(),
             hold: Hold::new(settings.held, !settings.waits),
+            copies: Copies::new(settings.ahead),
             settings,
             ready: BTreeSet::new(),
             taken: Vec::with_capacity(RUN),
@@ -291,6 +297,12 @@ impl Actors {
             }
             Message::Out { unit, view, out } => self.let_out(now, unit, view, out),
             Message::Prepare { unit, view, to } => self.prepare(now, unit, view, to),
+            Message::SendAhead {
+                unit,
+                view,
+                clock,
+                to,
+            } => self.copy_to_likely(unit, (view, clock), &to),
             Message::LeaseGranted {
                 pool,
                 address,
@@ -319,6 +331,7 @@ impl Actors {
                 new,
                 image,
             } => self.arrived(now, pool, from, unit, (old, new), cold::Ahead::State(image)),
+            Message::Ahead { unit, view, image } => self.keep_copy(now, from, unit, view, image),
             Message::Outputs {
                 unit,
                 view,

@@ -118,6 +118,7 @@ messages! {
     4 = Out { unit, view, out };
     5 = Prepare { unit, view, to };
     6 = Recover { generation, from, most };
+    7 = SendAhead { unit, view, clock, to };
     16 = Entries(batches: Vec<crate::message::EntryBatch>);
     17 = Held { unit, view };
     18 = Move { unit, view, to, mode };
@@ -133,6 +134,7 @@ messages! {
     34 = Copy { unit, old, clock, after, packet };
     36 = Outputs { unit, view, entries };
     35 = Copied { unit, old, new, clock, changed, touched, outputs };
+    37 = Ahead { unit, view, image };
     48 = LeaseWanted { pool };
     49 = LeaseGranted { pool, address, block };
     50 = PortFreed { pool, lease };

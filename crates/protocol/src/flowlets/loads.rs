@@ -1,5 +1,7 @@
 //! The load of each runtime, in bytes per second.
 
+use std::collections::BTreeMap;
+
 use super::Slot;
 
 /// Length of a bucket in nanoseconds (SNF §9: 500 µs).
@@ -94,7 +96,12 @@ impl Loads {
 
     /// A flowlet of such an estimated rate begins at a runtime.
     pub(super) fn promise(&mut self, slot: Slot, rate: u32) {
-        if let Some(load) = self.loads.get_mut(usize::from(slot)) {
+        let load = self.loads.get_mut(usize::from(slot));
+        debug_assert!(
+            load.is_some(),
+            "a flowlet for a runtime that was not admitted"
+        );
+        if let Some(load) = load {
             load.promised += u64::from(rate);
         }
     }
@@ -115,6 +122,19 @@ impl Loads {
     pub(super) fn promised(&self, slot: Slot) -> u64 {
         let load = self.loads.get(usize::from(slot));
         load.map_or(0, |load| load.promised)
+    }
+
+    /// Holds what is promised against what it should be, by slot.
+    pub(super) fn audit(&self, promised: &BTreeMap<Slot, u64>) -> Option<String> {
+        let loads = self.loads.iter().enumerate();
+        loads.into_iter().find_map(|(slot, load)| {
+            let right = promised.get(&(slot as Slot)).copied().unwrap_or(0);
+            let sum: u64 = load.buckets.iter().map(|bytes| u64::from(*bytes)).sum();
+            let has = load.promised;
+            (has != right || sum != load.sum).then(|| {
+                format!("runtime {slot} is promised {has} bytes per second, {right} is right")
+            })
+        })
     }
 
     /// Bytes per second at a runtime.

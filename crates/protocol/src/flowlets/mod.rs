@@ -26,7 +26,7 @@ mod settings;
 #[cfg(test)]
 mod tests;
 
-use std::collections::VecDeque;
+use std::collections::{BTreeMap, VecDeque};
 
 use weir_packet::{Advise, Arena, Time, prefetch};
 use weir_telemetry::Counts;
@@ -54,6 +54,8 @@ mod mark {
     pub(super) const COPIED: u8 = 4;
     /// Its rate was measured, not taken from others'.
     pub(super) const MEASURED: u8 = 8;
+    /// The unit has had a flowlet.
+    pub(super) const KNOWN: u8 = 16;
 }
 
 /// A unit's flowlet: half a cache line. All zero: there was none yet.
@@ -146,7 +148,8 @@ impl Flowlets {
     #[inline]
     pub fn begins(&self, place: u32, now: Time, bytes: u32) -> bool {
         self.records.get(place as usize).is_some_and(|record| {
-            now.0.saturating_sub(record.last) >= self.settings.gap
+            record.marks & mark::KNOWN == 0
+                || now.0.saturating_sub(record.last) >= self.settings.gap
                 || record.bytes.saturating_add(bytes) > self.settings.size
         })
     }
@@ -265,13 +268,12 @@ impl Flowlets {
         let Some(record) = self.records.get_mut(place as usize) else {
             return;
         };
-        debug_assert!(record.marks & mark::ACTIVE == 0, "two flowlets of one unit");
         record.began = now.0;
         record.last = now.0;
         record.bytes = 0;
         record.slot = slot;
         record.rate = rate;
-        record.marks = record.marks & !mark::COPIED | mark::ACTIVE;
+        record.marks = record.marks & !mark::COPIED | mark::ACTIVE | mark::KNOWN;
         self.loads.promise(slot, rate);
         if record.marks & mark::QUEUED == 0 {
             record.marks |= mark::QUEUED;
@@ -299,6 +301,18 @@ impl Flowlets {
             record.marks &= !mark::ACTIVE;
             self.loads.release(record.slot, record.rate);
         }
+    }
+
+    /// What was copied of a unit's state is not its last state any more.
+    pub fn outdate(&mut self, place: u32) {
+        if let Some(record) = self.records.get_mut(place as usize) {
+            record.marks &= !mark::COPIED;
+        }
+    }
+
+    /// When [`Flowlets::due`] has something to do next.
+    pub fn next_look(&self) -> Option<Time> {
+        self.quiet.front().map(|(at, _)| *at)
     }
 
     /// The next unit that has been quiet for long enough that its state goes ahead; `None` if
@@ -404,7 +418,7 @@ impl Flowlets {
     pub fn is_first(&self, place: u32) -> bool {
         self.records
             .get(place as usize)
-            .is_none_or(|record| record.last == 0)
+            .is_none_or(|record| record.marks & mark::KNOWN == 0)
     }
 
     /// Whether a flowlet that begins now does so after a gap; else its size was reached.
@@ -444,6 +458,18 @@ impl Flowlets {
     /// What `alpha` (parts per hundred) and `copies` are now.
     pub fn adapted(&self) -> (u32, u8) {
         (self.adapt.alpha(), self.adapt.copies())
+    }
+
+    /// A place where the books disagree, in words; `None` unless weir has a bug.
+    pub fn audit(&self) -> Option<String> {
+        let mut promised = BTreeMap::new();
+        for record in self.records.iter().filter(|r| r.marks & mark::ACTIVE != 0) {
+            *promised.entry(record.slot).or_insert(0) += u64::from(record.rate);
+            if record.marks & mark::QUEUED == 0 {
+                return Some("a flowlet is under way, and nobody looks for its end".to_owned());
+            }
+        }
+        self.loads.audit(&promised)
     }
 
     /// How often what happened.

@@ -10,6 +10,7 @@ use weir_packet::FlowKey;
 use super::Switch;
 use super::runtimes::Slot;
 use super::units::{Unit, mark};
+use crate::flowlets::Flowlets;
 use crate::ids::{UnitId, View};
 
 /// What the units say of members and lists.
@@ -42,6 +43,7 @@ impl Switch {
             .or_else(|| self.audit_lists())
             .or_else(|| self.forgets.audit())
             .or_else(|| self.kept.audit())
+            .or_else(|| self.flowlets.as_ref().and_then(Flowlets::audit))
             .or_else(|| self.audit_names())
     }
 

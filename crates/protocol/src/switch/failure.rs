@@ -460,6 +460,7 @@ impl Switch {
         self.kept.release(record, sent, false, pool);
         self.kept.state_held(place, u64::MAX, pool);
         *record = super::units::Unit::default();
+        self.forget_flowlet(place);
         let mut freed = Vec::new();
         self.classifier.remove_unit(id.0, &mut freed);
         self.none_leave(id);

@@ -17,6 +17,7 @@ mod audit;
 mod claims;
 mod counts;
 mod failure;
+mod flowlets;
 mod forgets;
 mod gate;
 mod histogram;
@@ -42,6 +43,7 @@ use weir_nf::host::{NewFunction, Stage};
 use weir_packet::{Frame, FramePool, Internal, Time};
 use weir_runtime::{Classifier, RuntimeConfig, StageError};
 
+use crate::flowlets::Flowlets;
 use crate::ids::{Clock, Peer, RuntimeId, UnitId, View};
 use crate::journal::Journal;
 use crate::message::Message;
@@ -153,6 +155,8 @@ pub struct Switch {
     runtimes: Runtimes,
     pendings: views::Pendings,
     moves: moves::Moves,
+    /// Where units are given out by flowlet.
+    flowlets: Option<Flowlets>,
     lessor: leases::Lessor,
     timers: timers::Timers,
     sweep: failure::Sweep,
@@ -225,6 +229,10 @@ impl Switch {
         settings.replication = settings.replication.for_chain(is_replayable, settings.kept);
         let every = settings.replication.period();
         let retained = if every > 0 { places } else { 0 };
+        let flowlets = settings.flowlets.map(|flowlets| {
+            let made = Flowlets::new(flowlets, places, config.seed, config.advise);
+            made.map_err(|error| StageError(format!("flowlets: {error}")))
+        });
         Ok(Switch {
             every,
             outbox: SwitchOutbox::default(),
@@ -234,6 +242,7 @@ impl Switch {
             runtimes: Runtimes::default(),
             pendings: views::Pendings::default(),
             moves: moves::Moves::default(),
+            flowlets: flowlets.transpose()?,
             lessor: leases::Lessor::new(&stage.pools),
             timers: timers::Timers::default(),
             sweep: failure::Sweep::default(),
@@ -271,14 +280,10 @@ impl Switch {
     /// A runtime that may own units has come, or a logger ([`Switch::set_logger`]). One
     /// whose id was used before is not taken: an id names one start of a process.
     pub fn join(&mut self, now: Time, runtime: RuntimeId) {
-        let Some(slot) = self.runtimes.join(runtime, self.unknown_trip()) else {
+        let Some(slot) = self.take_in(runtime) else {
             self.counts.add(SwitchCount::MessageMisdirected);
             return;
         };
-        self.outbox.queues.push(DataQueue {
-            to: runtime,
-            frames: Vec::with_capacity(256),
-        });
         if self.recovery.is_none() {
             self.grant_first(now, slot);
         }
@@ -290,6 +295,20 @@ impl Switch {
             // Units without a replica get one now.
             self.sweep.start(self.units.top());
         }
+    }
+
+    /// Gives a runtime its slot and its queue; `None` if its id was used before, or there are too
+    /// many.
+    fn take_in(&mut self, runtime: RuntimeId) -> Option<Slot> {
+        let slot = self.runtimes.join(runtime, self.unknown_trip())?;
+        if let Some(flowlets) = &mut self.flowlets {
+            flowlets.admit(slot);
+        }
+        self.outbox.queues.push(DataQueue {
+            to: runtime,
+            frames: Vec::with_capacity(256),
+        });
+        Some(slot)
     }
 
     /// The round trip to a runtime that has just joined.
@@ -474,6 +493,9 @@ impl Switch {
     /// The runtime that gets a unit, by the dispatch policy; `not` only if there is no
     /// other.
     fn dispatch(&mut self, unit: u64, not: Slot) -> Option<Slot> {
+        if self.flowlets.is_some() {
+            return self.dispatch_by_load(unit as u32, not);
+        }
         let usable = &self.runtimes.usable;
         let others = usable.iter().copied().filter(|&slot| slot != not);
         let picked = match self.settings.dispatch {

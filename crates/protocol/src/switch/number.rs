@@ -19,6 +19,9 @@ impl Switch {
     /// Packets from the ports, to be classified, numbered and sent on.
     pub fn ingress(&mut self, now: Time, pool: &mut FramePool, frames: &mut Vec<Frame>) {
         self.packets.taken += frames.len() as u64;
+        if let Some(flowlets) = &mut self.flowlets {
+            flowlets.advance(now);
+        }
         if self.recovery.is_some() {
             self.hold(pool, frames);
         } else {
@@ -38,14 +41,22 @@ impl Switch {
     fn number_all(&mut self, now: Time, pool: &mut FramePool, frames: &mut Vec<Frame>) {
         let memory = pool.memory().clone();
         for frame in frames.iter().take(AHEAD) {
-            self.units.prefetch(memory.meta(frame).unit);
+            self.prefetch(memory.meta(frame).unit);
         }
         let mut frames = frames.drain(..);
         while let Some(frame) = frames.next() {
             if let Some(next) = frames.as_slice().get(AHEAD - 1) {
-                self.units.prefetch(memory.meta(next).unit);
+                self.prefetch(memory.meta(next).unit);
             }
             self.number(now, pool, &memory, frame);
+        }
+    }
+
+    #[inline]
+    fn prefetch(&self, unit: u64) {
+        self.units.prefetch(unit);
+        if let Some(flowlets) = &self.flowlets {
+            flowlets.prefetch(unit as u32);
         }
     }
 
@@ -67,6 +78,11 @@ impl Switch {
             });
             pool.give(frame);
             return;
+        }
+        if let Some(flowlets) = &self.flowlets
+            && flowlets.begins(place, now, len)
+        {
+            self.begin_flowlet(now, place);
         }
         let can_copy = self.kept.copies() && self.kept.has_room() && self.leaves_reserve(pool, 2);
         let unit = self.units.at_mut(place);
@@ -107,6 +123,9 @@ impl Switch {
         } else {
             unit.sent += 1;
         }
+        if let Some(flowlets) = &mut self.flowlets {
+            flowlets.count(place, now, unit.owner, len);
+        }
         let meta = memory.meta_mut(&mut frame);
         meta.clock = unit.sent;
         meta.view = unit.view;
@@ -139,6 +158,7 @@ impl Switch {
             if !self.units.begin(id) {
                 return Err(SwitchDrop::UnackedFull);
             }
+            self.forget_flowlet(place);
         } else if self.sweep.is_unfinished() && self.needs_view(place) {
             self.react(now, pool, place);
             if self.awaits_heir(place) {
@@ -299,6 +319,9 @@ impl Switch {
             }
         }
         unit.tick = unit.sent;
+        if let Some(flowlets) = &mut self.flowlets {
+            flowlets.outdate(place);
+        }
         let (view, clock, fresh, owner) = (unit.view, unit.sent, unit.fresh, unit.owner);
         let meta = pool.memory().meta_mut(&mut frame);
         meta.clock = clock;

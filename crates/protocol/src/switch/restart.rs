@@ -91,11 +91,7 @@ impl Switch {
         };
         // Not before all are known does anyone get a block.
         for &runtime in runtimes {
-            if let Some(slot) = self.runtimes.join(runtime, self.unknown_trip()) {
-                self.outbox.queues.push(super::DataQueue {
-                    to: runtime,
-                    frames: Vec::with_capacity(256),
-                });
+            if let Some(slot) = self.take_in(runtime) {
                 recovery.answers.expect(slot);
                 is_alone = false;
             }

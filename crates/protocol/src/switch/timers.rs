@@ -9,6 +9,7 @@ use weir_packet::{Disposition, FramePool, Time, frame_flags};
 
 use super::units::{Unit, mark};
 use super::{Slot, Switch, SwitchCount, moves};
+use crate::flowlets::Flowlets;
 use crate::ids::{Clock, UnitId, View};
 use crate::message::MoveMode;
 use crate::plant::Plant;
@@ -98,6 +99,7 @@ impl Switch {
             owed,
             ticks,
             self.timers.views.front().map(|(at, ..)| at.plus(after)),
+            self.flowlets.as_ref().and_then(Flowlets::next_look),
             self.forgets.oldest().map(|at| at.plus(self.patience())),
             self.recovery.as_ref().map(|r| r.asked.plus(after)),
             copies,
@@ -117,6 +119,7 @@ impl Switch {
             self.pump(now, Some(pool));
         }
         self.take_names_over(now, pool);
+        self.send_states_ahead(now);
         if !self.ticks.is_empty() {
             self.number_ticks(now, pool);
         }

@@ -48,10 +48,12 @@ fn kind(message: &Message) -> usize {
         Message::SetMigrationTarget { .. } => 29,
         Message::SetReplica { .. } => 30,
         Message::Suspect { .. } => 31,
+        Message::SendAhead { .. } => 32,
+        Message::Ahead { .. } => 33,
     }
 }
 
-const KINDS: usize = 32;
+const KINDS: usize = 34;
 
 /// One of each, about a unit in a view after packet `clock`.
 fn messages(unit: UnitId, view: View, clock: Clock) -> Vec<Message> {
@@ -92,6 +94,16 @@ fn messages(unit: UnitId, view: View, clock: Clock) -> Vec<Message> {
             unit,
             view,
             entries: vec![entry(clock.0 + 1, &[Disposition::Out])],
+        },
+        Message::Ahead {
+            unit,
+            view,
+            image: Image {
+                clock,
+                state: None,
+                since: clock,
+                outputs: Vec::new(),
+            },
         },
         Message::Copy {
             unit,
@@ -171,6 +183,12 @@ fn of_units(unit: UnitId, view: View, clock: Clock) -> Vec<Message> {
             out: clock,
         },
         Message::Prepare { unit, view, to },
+        Message::SendAhead {
+            unit,
+            view,
+            clock,
+            to: vec![to],
+        },
         Message::Recover {
             generation: 1,
             from: 0,
@@ -218,7 +236,7 @@ fn lease() -> PortLease {
 
 /// What runtimes and switch have refused, all reasons together.
 fn refused(cluster: &mut Cluster) -> u64 {
-    const REASONS: [&str; 16] = [
+    const REASONS: [&str; 17] = [
         "refused",
         "stale",
         "old_view",
@@ -236,6 +254,7 @@ fn refused(cluster: &mut Cluster) -> u64 {
         "move_void",
         // Kept for a while, for a view that never opens.
         "state_ahead",
+        "ahead_kept",
     ];
     let is_one = |name: &str| REASONS.iter().any(|reason| name.contains(reason));
     let counts = cluster.switch.counts().iter();

@@ -268,6 +268,14 @@ fn about_units() -> impl Strategy<Value = Message> {
             view,
             to
         }),
+        (unit(), view(), clock(), vec(runtime(), 0..4)).prop_map(|(unit, view, clock, to)| {
+            Message::SendAhead {
+                unit,
+                view,
+                clock,
+                to,
+            }
+        }),
         (unit(), view()).prop_map(|(unit, view)| Message::Held { unit, view }),
         (unit(), view(), clock()).prop_map(|(unit, view, clock)| Message::Stored {
             unit,
@@ -303,14 +311,16 @@ fn about_units() -> impl Strategy<Value = Message> {
 }
 
 fn with_state() -> impl Strategy<Value = Message> {
-    let image = (clock(), option::of(bytes()), clock(), entries()).prop_map(
-        |(clock, state, since, outputs)| Image {
-            clock,
-            state,
-            since,
-            outputs,
-        },
-    );
+    let image = || {
+        (clock(), option::of(bytes()), clock(), entries()).prop_map(
+            |(clock, state, since, outputs)| Image {
+                clock,
+                state,
+                since,
+                outputs,
+            },
+        )
+    };
     prop_oneof![
         vec(batch(), 0..4).prop_map(Message::Entries),
         (
@@ -329,7 +339,12 @@ fn with_state() -> impl Strategy<Value = Message> {
                     suspected,
                 }
             ),
-        (unit(), view(), view(), image).prop_map(|(unit, old, new, image)| Message::State {
+        (unit(), view(), image()).prop_map(|(unit, view, image)| Message::Ahead {
+            unit,
+            view,
+            image
+        }),
+        (unit(), view(), view(), image()).prop_map(|(unit, old, new, image)| Message::State {
             unit,
             old,
             new,

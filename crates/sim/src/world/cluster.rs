@@ -172,6 +172,9 @@ impl World<'_> {
                 for (what, count) in switch.counts().iter() {
                     merge(&mut self.counts, "switch", what, count);
                 }
+                for (what, count) in switch.flowlets().iter().flat_map(|f| f.counts().iter()) {
+                    merge(&mut self.counts, "flowlets", what, count);
+                }
             }
             Some(Body::Runtime(actors)) => {
                 for (what, count) in actors.counts().iter() {

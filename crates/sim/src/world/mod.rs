@@ -27,6 +27,7 @@ use std::collections::{BTreeMap, VecDeque};
 
 use weir_nf::host::Stage;
 use weir_packet::{FramePool, Time};
+use weir_protocol::flowlets::{FlowletSettings, Packing};
 use weir_protocol::heartbeat::{Beat, Heartbeats};
 use weir_protocol::message::{Message, MoveMode};
 use weir_protocol::settings::{ActorSettings, Dispatch, SwitchSettings};
@@ -484,6 +485,20 @@ impl<'a> World<'a> {
         }
     }
 
+    /// Flowlets that are cut often and fit badly, so that units change owners all the time.
+    fn flowlet_settings(&self) -> Option<FlowletSettings> {
+        let drawn = |number: u64| mix(self.plan.seed, 90 + number);
+        self.plan.flowlets.then(|| FlowletSettings {
+            gap: [200_000, 2_000_000, 10_000_000, 50_000_000][(drawn(0) % 4) as usize],
+            size: [400, 3_000, 15_000][(drawn(1) % 3) as usize],
+            copies: [0, 1, 3, 9][(drawn(2) % 4) as usize],
+            alpha: [0, 25, 90][(drawn(3) % 3) as usize],
+            capacity: [2_000, 20_000, 200_000][(drawn(4) % 3) as usize],
+            packing: Packing::ALL[(drawn(5) % 3) as usize].1,
+            ..FlowletSettings::DEFAULT
+        })
+    }
+
     fn switch_settings(&self) -> SwitchSettings {
         let drawn = mix(self.plan.seed, 77);
         let small = self.small();
@@ -495,6 +510,7 @@ impl<'a> World<'a> {
             return SwitchSettings {
                 plant,
                 window: if small { 8 } else { settings.window },
+                flowlets: self.flowlet_settings(),
                 ..settings
             };
         }
@@ -502,6 +518,7 @@ impl<'a> World<'a> {
             generation: self.generation,
             replication: self.plan.replication,
             dispatch,
+            flowlets: self.flowlet_settings(),
             kept: match (self.plan.faults.has(Fault::NothingKept), small) {
                 (true, _) => 0,
                 // Fewer places than frames, or more.
@@ -548,6 +565,7 @@ impl<'a> World<'a> {
             longest: if self.small() { 4_096 } else { 64 << 10 },
             at_once: if self.small() { 8 << 10 } else { 128 << 10 },
             most: 512 << 10,
+            ahead: if self.small() { 4_096 } else { 64 << 20 },
             plant,
         }
     }

@@ -53,6 +53,10 @@ pub(crate) struct Sim {
     /// without it
     #[arg(long)]
     pub(crate) heartbeats: Option<bool>,
+    /// The switch gives units out by flowlet (docs/elasticity.md): `true` or `false`; each seed
+    /// draws it without it
+    #[arg(long)]
+    pub(crate) flowlets: Option<bool>,
     /// Flows
     #[arg(long, default_value_t = 200, value_parser = clap::value_parser!(u32).range(1..=900))]
     pub(crate) flows: u32,
@@ -86,7 +90,7 @@ pub(crate) struct Sim {
     /// Leases of the place of a switch, instead of a cluster (docs/simulator.md)
     #[arg(long, conflicts_with_all = [
         "faults", "every_fault", "mode", "replication", "runtimes", "hosts", "loggers", "heartbeats",
-        "flows", "packets", "moves", "chain", "chains", "input", "plain_links", "coverage", "trace",
+        "flowlets", "flows", "packets", "moves", "chain", "chains", "input", "plain_links", "coverage", "trace",
         "no_minimise",
     ])]
     pub(crate) lease: bool,

@@ -98,6 +98,7 @@ fn settings(args: &Sim) -> Result<Settings, Failure> {
         hosts: args.hosts,
         loggers: args.loggers,
         heartbeats: args.heartbeats,
+        flowlets: args.flowlets,
         flows: args.flows,
         packets: args.packets,
         moves: args.moves,

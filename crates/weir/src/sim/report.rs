@@ -174,6 +174,9 @@ fn repeat(args: &Sim, seed: u64) -> String {
     if let Some(heartbeats) = args.heartbeats {
         command += &format!(" --heartbeats {heartbeats}");
     }
+    if let Some(flowlets) = args.flowlets {
+        command += &format!(" --flowlets {flowlets}");
+    }
     if args.chains > 1 {
         command += &format!(" --chains {}", args.chains);
     }
