@@ -2239,7 +2239,7 @@ pub struct Host {
 }
 /// The switch of a chain: it numbers packets, and says which runtime owns a unit (a flow, or
 /// the flows of one scope key).
-#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+#[derive(Clone, PartialEq, ::prost::Message)]
 pub struct SwitchStats {
     /// Name of the chain.
     #[prost(string, tag = "1")]
@@ -2278,6 +2278,59 @@ pub struct SwitchStats {
     pub move_p99_ns: u64,
     #[prost(uint64, tag = "13")]
     pub move_max_ns: u64,
+    /// Where units are given out by flowlet (`weir run --flowlets`).
+    #[prost(message, optional, tag = "14")]
+    pub flowlets: ::core::option::Option<FlowletStats>,
+}
+/// Flowlets: units are given to runtimes anew at gaps and sizes, by load.
+#[derive(Clone, PartialEq, ::prost::Message)]
+pub struct FlowletStats {
+    /// Flowlets that began.
+    #[prost(uint64, tag = "1")]
+    pub begun: u64,
+    /// Those that stayed at their unit's owner, by choice.
+    #[prost(uint64, tag = "2")]
+    pub stayed: u64,
+    /// Those that stayed because their unit could not be moved then.
+    #[prost(uint64, tag = "3")]
+    pub bound: u64,
+    /// Those that went to a runtime that had the state already.
+    #[prost(uint64, tag = "4")]
+    pub moved_ready: u64,
+    /// Those that went to a runtime to which the state followed.
+    #[prost(uint64, tag = "5")]
+    pub moved_waiting: u64,
+    /// Times that no runtime had room: the least loaded one took the flowlet.
+    #[prost(uint64, tag = "6")]
+    pub overfull: u64,
+    /// Copies of states that were asked for ahead of a flowlet.
+    #[prost(uint64, tag = "7")]
+    pub copies: u64,
+    /// Those that were where the next flowlet went.
+    #[prost(uint64, tag = "8")]
+    pub copies_used: u64,
+    /// What it is worth now that a runtime has the state, in parts per hundred.
+    #[prost(uint32, tag = "9")]
+    pub alpha: u32,
+    /// Runtimes that get a copy now.
+    #[prost(uint32, tag = "10")]
+    pub copies_each: u32,
+    /// Bytes per second that one runtime is filled up to.
+    #[prost(uint64, tag = "11")]
+    pub room: u64,
+    /// Loads of the runtimes.
+    #[prost(message, repeated, tag = "12")]
+    pub loads: ::prost::alloc::vec::Vec<FlowletLoad>,
+}
+/// Load of a runtime that is given flowlets.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct FlowletLoad {
+    /// Its id.
+    #[prost(uint32, tag = "1")]
+    pub runtime: u32,
+    /// Bytes per second, as measured, or as flowlets under way promise if that is more.
+    #[prost(uint64, tag = "2")]
+    pub bytes_per_second: u64,
 }
 #[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]
 pub struct ListDropReasonsRequest {}

@@ -6,4 +6,6 @@ pub mod lease;
 pub mod scaling;
 
 pub use instances::{Instances, InstancesError, InstancesSettings};
-pub use scaling::{Action, Decision, Load, Places, Scaling, ScalingSettings, SettingsError};
+pub use scaling::{
+    Action, Ahead, Decision, Load, Need, Places, Policy, Scaling, ScalingSettings, SettingsError,
+};

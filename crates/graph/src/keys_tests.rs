@@ -51,6 +51,7 @@ fn the_manual_has_a_row_for_each_key() {
     assert_eq!(untold(&composition::host_keys()), nothing);
     assert_eq!(untold(&composition::port_keys()), nothing);
     assert_eq!(untold(&composition::scaling_keys()), nothing);
+    assert_eq!(untold(&composition::flowlet_keys()), nothing);
     let other =
         Keys::<()>::new("", "").key("max", "Another text.", crate::form::Boolean, |_, _| {});
     assert_eq!(untold(&other), ["| `max` | Another text. |"]);

@@ -65,8 +65,8 @@ mod units;
 
 pub use change::{Change, changes, set_changes};
 pub use composition::{
-    ComposedHost, ComposedScaling, Composition, Placed, SCALING_INTERVALS, composition_schema,
-    is_composition, load_composition,
+    ComposedFlowlets, ComposedHost, ComposedScaling, Composition, Placed, SCALING_INTERVALS,
+    composition_schema, is_composition, load_composition,
 };
 pub use describe::{
     Description, FlowsDescription, FunctionDescription, InstanceDescription, LinkDescription,
@@ -90,4 +90,4 @@ pub use template::{
     TemplateProcessor, TemplateText, Templates, describe_templates, template_schema,
 };
 pub use threads::Threads;
-pub use units::duration;
+pub use units::{bit_rate, duration, short_time};

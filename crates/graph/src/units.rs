@@ -83,6 +83,46 @@ pub(crate) fn size(text: &str) -> Result<u64, String> {
     number.checked_mul(factor).ok_or_else(bad)
 }
 
+/// Nanoseconds of `500us`, `2ms` or `1s`: times that are too short for [`duration`].
+///
+/// # Errors
+///
+/// A message for people.
+pub fn short_time(text: &str) -> Result<u64, String> {
+    let bad = || format!("`{text}` is not a short time: write one like `500us`, `2ms` or `1s`");
+    let (number, unit) = digits(text).ok_or_else(bad)?;
+    let factor = match unit {
+        "us" => 1_000,
+        "ms" => 1_000_000,
+        "s" => 1_000_000_000,
+        _ => return Err(bad()),
+    };
+    match number.checked_mul(factor).ok_or_else(bad)? {
+        0 => Err(format!("`{text}` is no time at all: the least is `1us`")),
+        time => Ok(time),
+    }
+}
+
+/// Bytes per second of a rate in bits per second: `500kbit`, `100Mbit`, `1Gbit`.
+///
+/// # Errors
+///
+/// A message for people.
+pub fn bit_rate(text: &str) -> Result<u64, String> {
+    let bad = || format!("`{text}` is not a rate: write one like `100Mbit` or `1Gbit`");
+    let (number, unit) = digits(text).ok_or_else(bad)?;
+    let factor = match unit.strip_suffix("/s").unwrap_or(unit) {
+        "kbit" => 1_000,
+        "Mbit" => 1_000_000,
+        "Gbit" => 1_000_000_000,
+        _ => return Err(bad()),
+    };
+    match number.checked_mul(factor).ok_or_else(bad)? / 8 {
+        0 => Err(format!("`{text}` is no rate at all: the least is `1kbit`")),
+        rate => Ok(rate),
+    }
+}
+
 /// A number at the start, and the rest.
 fn digits(text: &str) -> Option<(u64, &str)> {
     let end = text
@@ -117,6 +157,20 @@ pub(crate) fn show_duration(milliseconds: u32) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn short_times_and_rates_are_read() {
+        assert_eq!(short_time("500us"), Ok(500_000));
+        assert_eq!(short_time("1s"), Ok(1_000_000_000));
+        for bad in ["", "5", "us", "0us", "1m", "1.5ms", "99999999999999999999s"] {
+            assert!(short_time(bad).is_err(), "{bad}");
+        }
+        assert_eq!(bit_rate("1Gbit"), Ok(125_000_000));
+        assert_eq!(bit_rate("80kbit/s"), Ok(10_000));
+        for bad in ["", "5", "0Mbit", "1MB", "1Gbit/m", "-1Gbit"] {
+            assert!(bit_rate(bad).is_err(), "{bad}");
+        }
+    }
 
     #[test]
     fn durations() {

@@ -68,6 +68,15 @@ pub enum Why {
         /// Packets per second that one can do.
         peak: u64,
     },
+    /// What runs is almost full.
+    AlmostFull {
+        /// Bytes per second of all together.
+        load: u64,
+        /// Bytes per second that all together can do.
+        room: u64,
+    },
+    /// The runtime has nothing to do.
+    Idle,
     /// The runtime owns nothing any more.
     Empty,
     /// The runtime has been told to, and owns units still.
@@ -94,6 +103,11 @@ impl fmt::Display for Why {
                 f,
                 "all took in {total} packets per second, and one can take {peak}"
             ),
+            Why::AlmostFull { load, room } => {
+                let percent = load.saturating_mul(100) / (*room).max(1);
+                write!(f, "the runtimes have {percent} % of what they can do")
+            }
+            Why::Idle => f.write_str("it has nothing to do"),
             Why::Empty => f.write_str("it has no unit any more"),
             Why::NotEmpty => f.write_str("it still has units"),
         }

@@ -9,6 +9,9 @@
 //! *In.* When all runtimes take in less than half of the most that one took in at
 //! the last overload, the least loaded one is emptied, and stopped when it is empty.
 //!
+//! Where units are given out by flowlet, SNF's policy does instead ([`Ahead`]); both are a
+//! [`Policy`].
+//!
 //! Decisions that the paper leaves open:
 //!
 //! - How often and how fast: see [`ScalingSettings`]. Scaling out is quick, scaling
@@ -25,6 +28,7 @@
 //!   overloaded itself a short while ago: where all have too much, nothing moves.
 //! - No more than one runtime is being started, and no more than one emptied.
 
+mod ahead;
 mod decision;
 mod load;
 mod settings;
@@ -33,11 +37,13 @@ mod tests;
 #[cfg(test)]
 mod waiting_tests;
 
+use core::fmt;
 use std::collections::BTreeMap;
 
 use weir_packet::Time;
 use weir_protocol::ids::RuntimeId;
 
+pub use ahead::Ahead;
 pub use decision::{Action, Decision, Why};
 pub use load::{Load, Rates};
 pub use settings::{ScalingSettings, SettingsError};
@@ -49,6 +55,84 @@ pub struct Places {
     pub coming: usize,
     /// At which one more may be started.
     pub free: usize,
+}
+
+/// What flowlets need, where units are given out by them; else nothing.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Need {
+    /// The runtimes are so full that one more is to be started.
+    pub more: bool,
+    /// Runtimes that have nothing to do, the last one first.
+    pub idle: Vec<RuntimeId>,
+    /// Bytes per second of all together.
+    pub load: u64,
+    /// Bytes per second that all together can do.
+    pub room: u64,
+}
+
+/// A policy: when to start a runtime, what to move to it, and when to stop one.
+pub trait Policy: fmt::Debug + Send {
+    /// Decides; see [`Scaling::step`]. `need` is that of flowlets.
+    fn step(
+        &mut self,
+        now: Time,
+        reports: &[(RuntimeId, Load)],
+        need: &Need,
+        cluster: &[RuntimeId],
+        places: Places,
+    ) -> Vec<Decision>;
+
+    /// Takes back what could not be carried out: it may be decided again.
+    fn refused(&mut self, action: &Action);
+
+    /// The runtime that is being emptied.
+    fn leaving(&self) -> Option<RuntimeId>;
+
+    /// Its settings.
+    fn settings(&self) -> &ScalingSettings;
+
+    /// The rates of a runtime between its last two reports, where it looks at them.
+    fn rates(&self, _: RuntimeId) -> Option<Rates> {
+        None
+    }
+
+    /// Packets per second that one runtime can take, where it is measured.
+    fn peak(&self) -> Option<u64> {
+        None
+    }
+}
+
+impl Policy for Scaling {
+    fn step(
+        &mut self,
+        now: Time,
+        reports: &[(RuntimeId, Load)],
+        _: &Need,
+        cluster: &[RuntimeId],
+        places: Places,
+    ) -> Vec<Decision> {
+        Scaling::step(self, now, reports, cluster, places)
+    }
+
+    fn refused(&mut self, action: &Action) {
+        Scaling::refused(self, action);
+    }
+
+    fn leaving(&self) -> Option<RuntimeId> {
+        Scaling::leaving(self)
+    }
+
+    fn settings(&self) -> &ScalingSettings {
+        Scaling::settings(self)
+    }
+
+    fn rates(&self, runtime: RuntimeId) -> Option<Rates> {
+        Scaling::rates(self, runtime)
+    }
+
+    fn peak(&self) -> Option<u64> {
+        Scaling::peak(self)
+    }
 }
 
 /// The state of a runtime, from its reports.

@@ -4,6 +4,7 @@
 //! A command that visits all flows is carried out in slices, one per round.
 
 mod counts;
+mod flowlets;
 mod flows;
 mod moves;
 mod network;
@@ -26,6 +27,7 @@ use crate::observe::Arm;
 use crate::sets::SetChange;
 
 pub use counts::ThreadCounts;
+pub use flowlets::FlowletCounts;
 pub use flows::{
     Ended, FlowParts, FlowQuery, FlowSeen, FlowSort, FlowsFound, FlowsQuery, StatesSeen, in_order,
 };

@@ -1,5 +1,6 @@
 //! A thread's runtimes as commands see them, and their reports.
 
+use super::flowlets::FlowletCounts;
 use std::net::SocketAddr;
 use std::time::Duration;
 
@@ -133,6 +134,8 @@ weir_telemetry::counters! {
         pub resumed: u64,
         /// How long moves took: half of them at most so long, 99 of 100, and all.
         pub durations: [Duration; 3],
+        /// Where units are given out by flowlet.
+        pub flowlets: Option<FlowletCounts>,
     }
 }
 

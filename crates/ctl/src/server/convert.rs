@@ -10,8 +10,8 @@ use weir_runtime::{FunctionReport, Report};
 use weir_telemetry::{Counters as _, Label};
 
 use crate::command::{
-    Decided, FlowSeen, LayerReport, RuntimeLoad, RuntimePlaceCounts, ScalingCounts, Site,
-    StatesSeen, ThreadCounts,
+    Decided, FlowSeen, FlowletCounts, LayerReport, RuntimeLoad, RuntimePlaceCounts, ScalingCounts,
+    Site, StatesSeen, ThreadCounts,
 };
 use crate::counters::Carries as _;
 use crate::drops::DriverDrop;
@@ -120,8 +120,30 @@ fn switches<'a>(
             move_p50_ns: switch.durations[0].as_nanos() as u64,
             move_p99_ns: switch.durations[1].as_nanos() as u64,
             move_max_ns: switch.durations[2].as_nanos() as u64,
+            flowlets: switch.flowlets.as_ref().map(flowlets),
         }
     })
+}
+
+fn flowlets(counts: &FlowletCounts) -> v1::FlowletStats {
+    let load = |&(runtime, bytes_per_second): &(u32, u64)| v1::FlowletLoad {
+        runtime,
+        bytes_per_second,
+    };
+    v1::FlowletStats {
+        begun: counts.begun,
+        stayed: counts.stayed,
+        bound: counts.bound,
+        moved_ready: counts.moved_ready,
+        moved_waiting: counts.moved_waiting,
+        overfull: counts.overfull,
+        copies: counts.copies,
+        copies_used: counts.copies_used,
+        alpha: counts.alpha,
+        copies_each: u32::from(counts.copies_each),
+        room: counts.room,
+        loads: counts.loads.iter().map(load).collect(),
+    }
 }
 
 /// Places of runtimes behind a switch.

@@ -11,7 +11,7 @@ use weir_telemetry::prometheus::{Family, Labels, Text};
 use weir_telemetry::{Counters, Kind};
 
 use crate::command::{
-    LayerReport, RuntimePlaceCounts, ScalingCounts, StageProcessCounts, SwitchCounts,
+    FlowletCounts, LayerReport, RuntimePlaceCounts, ScalingCounts, StageProcessCounts, SwitchCounts,
 };
 
 use crate::sets::SetCounts;
@@ -303,6 +303,11 @@ impl Shown<'_> {
             })
             .collect();
         table::<SwitchCounts>(text, "weir_switch", CHAIN, &all);
+        let all: Vec<(Labels, &FlowletCounts)> = all
+            .iter()
+            .filter_map(|(labels, switch)| Some((labels.clone(), switch.flowlets.as_ref()?)))
+            .collect();
+        table::<FlowletCounts>(text, "weir_flowlets", CHAIN, &all);
     }
 
     fn scaling(&self, text: &mut Text) {

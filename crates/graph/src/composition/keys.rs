@@ -13,6 +13,7 @@ use crate::script_keys::MOST_RUNTIMES;
 use crate::tree::Node;
 use crate::{form, read};
 
+use super::flowlets::{ComposedFlowlets, flowlet_keys};
 use super::scaling::ComposedScaling;
 
 /// Most hosts of a composition.
@@ -44,6 +45,7 @@ pub(crate) struct Draft {
     pub(super) ports: DraftPorts,
     pub(super) replication: Option<(String, Span)>,
     pub(super) dispatch: Option<&'static str>,
+    pub(super) flowlets: Option<ComposedFlowlets>,
     pub(super) heartbeat_ms: Option<u32>,
     pub(super) most_runtimes: Option<(u32, Span)>,
     pub(super) scaling: Option<(ComposedScaling, Span)>,
@@ -132,6 +134,12 @@ fn settings(keys: Keys<Draft>) -> Keys<Draft> {
         "How new flows are given to runtimes, as `weir run --dispatch` takes it.",
         DISPATCH,
         |draft, how| draft.dispatch = Some(how),
+    )
+    .key(
+        "flowlets",
+        "New and open flows are given to runtimes by load, at each flowlet; without it a flow stays where it began.",
+        flowlet_keys(),
+        |draft, by| draft.flowlets = Some(by),
     )
     .key(
         "heartbeat",

@@ -15,6 +15,7 @@
 //! What only the drivers know (ports, the chain file itself) they check, and report at the places that
 //! a composition keeps of its values ([`Composition::fault`]).
 
+mod flowlets;
 mod keys;
 mod scaling;
 
@@ -30,6 +31,9 @@ use crate::read;
 use crate::script_keys::MOST_RUNTIMES;
 use crate::tree::{self, Node};
 
+pub use flowlets::ComposedFlowlets;
+#[cfg(test)]
+pub(crate) use flowlets::flowlet_keys;
 pub(crate) use keys::composition_keys;
 use keys::{Draft, DraftHost, MOST_HOSTS};
 pub use keys::{INTERVALS as SCALING_INTERVALS, composition_schema};
@@ -91,6 +95,8 @@ pub struct Composition {
     pub replication: Option<Placed<String>>,
     /// How new flows are given to runtimes.
     pub dispatch: Option<&'static str>,
+    /// Units are given out by flowlet.
+    pub flowlets: Option<ComposedFlowlets>,
     /// Interval of heartbeats.
     pub heartbeat_ms: Option<u32>,
     /// Runtimes that there may be at a time, as the file says of all hosts together.
@@ -283,6 +289,7 @@ fn composition(root: &Node, report: &mut Report<'_>) -> Option<Composition> {
         outputs: all(outputs),
         replication: draft.replication.map(place),
         dispatch: draft.dispatch,
+        flowlets: draft.flowlets,
         heartbeat_ms: draft.heartbeat_ms,
         most_runtimes: draft.most_runtimes.map(|(most, _)| most),
         hosts_say,

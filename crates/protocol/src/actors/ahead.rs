@@ -7,11 +7,11 @@
 
 use std::collections::BTreeMap;
 
-use weir_packet::Time;
+use weir_packet::{FramePool, Time};
 
 use super::{ActorCount, Actors};
 use crate::ids::{Clock, RuntimeId, UnitId, View};
-use crate::message::{Image, Message, Open};
+use crate::message::{Image, Message, Open, Origin};
 use crate::plant::Plant;
 
 /// Time after which a copy is forgotten: once or twice this, in nanoseconds. A flow that was
@@ -135,6 +135,7 @@ impl Actors {
     pub(super) fn keep_copy(
         &mut self,
         now: Time,
+        pool: &mut FramePool,
         from: RuntimeId,
         unit: UnitId,
         view: View,
@@ -147,10 +148,26 @@ impl Actors {
         if view.generation() < self.generation {
             return self.counts.add(ActorCount::MessageStale);
         }
+        if let Some(open) = self.waits_for(unit, from, view, image.clock) {
+            // The flowlet was faster than the copy.
+            self.counts.add(ActorCount::AheadUsed);
+            self.unstage(unit);
+            self.retire(unit);
+            return self.install(now, pool, &open, image);
+        }
         self.counts.add(ActorCount::AheadKept);
         let forgotten = self.copies.keep(now, unit, Copied { from, view, image });
         self.counts
             .add_many(ActorCount::AheadVain, forgotten as u64);
+    }
+
+    /// The view of a unit that waits here for just this state.
+    fn waits_for(&self, unit: UnitId, from: RuntimeId, view: View, clock: Clock) -> Option<Open> {
+        let waiting = self.cold.get(&unit)?.waiting?;
+        let open = waiting.open;
+        let is_planned = matches!(open.origin, Origin::Planned { .. });
+        let is_meant = is_planned && waiting.source == from && open.old == view;
+        (is_meant && open.base == clock && open.out == clock).then_some(open)
     }
 
     /// The copy that a planned view of a unit can begin with.

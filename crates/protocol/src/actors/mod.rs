@@ -331,7 +331,9 @@ impl Actors {
                 new,
                 image,
             } => self.arrived(now, pool, from, unit, (old, new), cold::Ahead::State(image)),
-            Message::Ahead { unit, view, image } => self.keep_copy(now, from, unit, view, image),
+            Message::Ahead { unit, view, image } => {
+                self.keep_copy(now, pool, from, unit, view, image)
+            }
             Message::Outputs {
                 unit,
                 view,

@@ -438,8 +438,14 @@ impl Flowlets {
     /// True if the runtimes are so full that one more is to be started
     /// ([`FlowletSettings::start_at`]).
     pub fn wants_more(&self, usable: &[Slot]) -> bool {
-        let load: u64 = usable.iter().map(|&slot| self.loads.of(slot)).sum();
-        load * 100 > usable.len() as u64 * self.settings.room() * u64::from(self.settings.start_at)
+        let (load, room) = self.fullness(usable);
+        load * 100 > room * u64::from(self.settings.start_at)
+    }
+
+    /// Bytes per second of all runtimes, and what they can do.
+    pub fn fullness(&self, usable: &[Slot]) -> (u64, u64) {
+        let load = usable.iter().map(|&slot| self.loads.of(slot)).sum();
+        (load, usable.len() as u64 * self.settings.room())
     }
 
     /// How many of the runtimes, from the last on, have no load at all: they may be let go.

@@ -112,7 +112,7 @@ impl FlowletSettings {
     }
 
     /// Bytes per second up to which a runtime is filled.
-    pub(super) const fn room(&self) -> u64 {
+    pub const fn room(&self) -> u64 {
         self.capacity / 100 * self.target as u64
     }
 }

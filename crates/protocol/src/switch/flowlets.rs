@@ -131,17 +131,24 @@ impl Switch {
         self.flowlets.as_ref()
     }
 
-    /// Load of a runtime in bytes per second, where units are given out by flowlet.
-    pub fn load(&self, runtime: RuntimeId) -> Option<u64> {
-        let slot = self.runtimes.find(runtime)?;
-        Some(self.flowlets.as_ref()?.load(slot))
-    }
-
-    /// Where units are given out by flowlet: whether one more runtime is to be started, and how
-    /// many of the last ones have nothing to do.
-    pub fn flowlet_need(&self) -> Option<(bool, usize)> {
+    /// Where units are given out by flowlet: bytes per second of all runtimes and what they can
+    /// do, whether one more is to be started, and those that have nothing to do, the last first.
+    pub fn flowlet_need(&self) -> Option<((u64, u64), bool, Vec<RuntimeId>)> {
         let flowlets = self.flowlets.as_ref()?;
         let usable = &self.runtimes.usable;
-        Some((flowlets.wants_more(usable), flowlets.idle(usable)))
+        let idle = usable.iter().rev().take(flowlets.idle(usable));
+        let idle = idle.filter_map(|&slot| self.runtimes.id(slot)).collect();
+        let more = flowlets.wants_more(usable);
+        Some((flowlets.fullness(usable), more, idle))
+    }
+
+    /// Loads of runtimes that may be given flowlets, in bytes per second.
+    pub fn loads(&self) -> Vec<(RuntimeId, u64)> {
+        let Some(flowlets) = &self.flowlets else {
+            return Vec::new();
+        };
+        let usable = self.runtimes.usable.iter();
+        let loads = usable.map(|&slot| Some((self.runtimes.id(slot)?, flowlets.load(slot))));
+        loads.flatten().collect()
     }
 }

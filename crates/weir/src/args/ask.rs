@@ -385,6 +385,8 @@ pub(crate) enum GetWhat {
     Moves,
     /// How their number follows their load, and what was done lately and why
     Scaling,
+    /// How flows are given to them by flowlet, and their loads
+    Flowlets,
     /// Which program each process runs
     Programs,
 }

@@ -6,6 +6,7 @@ mod agent;
 mod ask;
 #[cfg(feature = "control")]
 mod coordinator;
+mod flowlets;
 mod format;
 mod ids;
 mod man;
@@ -54,6 +55,7 @@ pub(crate) use again::Again;
 pub(crate) use agent::Agent;
 #[cfg(feature = "control")]
 pub(crate) use coordinator::{Apply, At, Coordinated, Coordinator, Delete, Describe};
+pub(crate) use flowlets::FlowletsBy;
 pub(crate) use format::Format;
 pub(crate) use ids::{Ids, IdsCheck, IdsCommand};
 pub(crate) use man::Man;
@@ -306,6 +308,10 @@ pub(crate) struct Run {
     /// How new flows are given to runtimes
     #[arg(long, value_enum, default_value_t, requires = "runtimes")]
     pub(crate) dispatch: DispatchBy,
+    /// With --runtimes: gives flows to runtimes anew at each flowlet, by load, as
+    /// `gap=500us,capacity=1Gbit`; docs/elasticity.md has all settings
+    #[arg(long, value_name = "KEY=VALUE,…", requires = "runtimes", conflicts_with = "dispatch", num_args = 0..=1, require_equals = true, default_missing_value = "")]
+    pub(crate) flowlets: Option<FlowletsBy>,
     /// With runtimes behind a switch: when a second one has the state of a flow, so that the
     /// flow survives the death of the first. `each-burst`: before what a packet caused
     /// leaves; `every-N`: each N packets, and the switch keeps the packets since; `none`

@@ -1,5 +1,7 @@
 //! `weir get`: runtimes, hosts, replicas, moves and scaling of a cluster, as tables or JSON.
 
+mod flowlets;
+
 use serde_json::{Value, json};
 use weir_api::v1;
 use weir_packet::Time;
@@ -32,6 +34,9 @@ pub(super) fn get(args: &Get) -> Outcome {
     })?;
     if seen.stats.switches.is_empty() {
         return Err(Failure::outside(NO_SWITCH));
+    }
+    if args.what == GetWhat::Flowlets {
+        return flowlets::get(args, &seen.stats.switches);
     }
     if args.what == GetWhat::Scaling {
         return scaling(args, seen.stats.scaling.as_ref());

@@ -119,7 +119,9 @@ pub(super) fn start(
         ..settings(args, runtimes, &script, config, memory)
     };
     let cluster = Cluster::start(stages, settings)?;
-    let scaler = args.scaling.as_ref().map(Scaler::new).transpose();
+    let scaler = args.scaling.as_ref();
+    let has_flowlets = args.flowlets.is_some();
+    let scaler = scaler.map(|by| Scaler::new(by, has_flowlets)).transpose();
     let scaler = scaler.map_err(Failure::usage)?;
     Ok(Played::new(cluster, Player::new(script, file)).scaled(scaler))
 }
@@ -205,6 +207,7 @@ fn settings(
         most_runtimes: most,
         spread: placement::spread(args, most),
         dispatch: args.dispatch.into(),
+        flowlets: args.flowlets.map(|by| by.0),
         replication: args.replication.unwrap_or_default(),
         engine,
         memory,

@@ -1,10 +1,10 @@
-//! `--scaling`: carries out on a running cluster what [`weir_control::Scaling`] decides.
+//! `--scaling`: carries out on a running cluster what a [`weir_control::Policy`] decides.
 
 use std::collections::{BTreeSet, VecDeque};
 use std::time::{Duration, Instant, SystemTime};
 
 use weir_control::scaling::{Action, Decision};
-use weir_control::{Load, Places, Scaling, ScalingSettings};
+use weir_control::{Ahead, Load, Places, Policy, Scaling, ScalingSettings};
 use weir_ctl::command::{Decided, Resize, RuntimeLoad, ScalingCounts};
 use weir_graph::ScriptMode;
 use weir_packet::Time;
@@ -27,7 +27,7 @@ const SHOWN: usize = 20;
 /// See the module.
 #[derive(Debug)]
 pub(super) struct Scaler {
-    scaling: Scaling,
+    scaling: Box<dyn Policy>,
     begun: Instant,
     looked: Instant,
     decided: Instant,
@@ -46,17 +46,23 @@ pub(super) struct Scaler {
 }
 
 impl Scaler {
+    /// By drops and waits at the input, or with flowlets by what they need.
+    ///
     /// # Errors
     ///
     /// Settings that make no sense.
-    pub(super) fn new(by: &ScalingBy) -> Result<Scaler, String> {
+    pub(super) fn new(by: &ScalingBy, has_flowlets: bool) -> Result<Scaler, String> {
         let now = Instant::now();
         let settings = ScalingSettings {
             patience: PATIENCE.as_nanos() as u64,
             ..by.0
         };
+        let scaling: Result<Box<dyn Policy>, _> = match has_flowlets {
+            true => Ahead::new(settings).map(|policy| Box::new(policy) as _),
+            false => Scaling::new(settings).map(|policy| Box::new(policy) as _),
+        };
         Ok(Scaler {
-            scaling: Scaling::new(settings).map_err(|why| why.to_string())?,
+            scaling: scaling.map_err(|why| why.to_string())?,
             begun: now,
             looked: now,
             decided: now,
@@ -105,7 +111,11 @@ impl Scaler {
         };
         let runtimes: Vec<RuntimeId> = self.loads.iter().map(|(id, _)| *id).collect();
         let at = u64::try_from((now - self.begun).as_nanos()).unwrap_or(u64::MAX);
-        for decision in self.scaling.step(Time(at), &self.loads, &runtimes, places) {
+        let need = cluster.flowlet_need();
+        let decisions = self
+            .scaling
+            .step(Time(at), &self.loads, &need, &runtimes, places);
+        for decision in decisions {
             self.carry_out(&decision, cluster, leaving);
         }
     }
@@ -271,7 +281,7 @@ mod tests {
     #[test]
     fn nothing_starts_at_a_place_that_an_operator_has_emptied() {
         let mut bed = ClusterBed::new(2, Vec::new());
-        let mut scaler = Scaler::new(&"1-3".parse().unwrap()).unwrap();
+        let mut scaler = Scaler::new(&"1-3".parse().unwrap(), false).unwrap();
         let mut leaving = Leaving::default();
         let drain = Resize::Drain(vec![1], ScriptMode::Push);
         leaving.begin(&mut bed.cluster, &drain).unwrap();
@@ -296,7 +306,7 @@ mod tests {
 
     #[test]
     fn an_operator_stays_within_the_bounds() {
-        let scaler = Scaler::new(&"2-3".parse().unwrap()).unwrap();
+        let scaler = Scaler::new(&"2-3".parse().unwrap(), false).unwrap();
         assert!(scaler.allows(2).is_ok() && scaler.allows(3).is_ok());
         for beyond in [0, 1, 4] {
             let why = scaler.allows(beyond).unwrap_err();

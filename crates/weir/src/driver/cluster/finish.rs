@@ -2,10 +2,11 @@
 
 use std::time::Duration;
 
-use weir_ctl::command::{Counted, PartReport, SwitchCounts, around};
+use weir_ctl::command::{Counted, FlowletCounts, PartReport, SwitchCounts, around};
 use weir_exec::edge::FrameReceiver;
 use weir_exec::{ExecError, frames};
 use weir_protocol::Switch;
+use weir_protocol::flowlets::{FlowletCount, Flowlets};
 use weir_protocol::in_process::BURST;
 use weir_runtime::Report;
 
@@ -51,6 +52,9 @@ impl Cluster {
                 unprotected: report.unprotected,
                 unsettled: report.unsettled,
                 lost: report.hand_overs.units_lost,
+                flowlets: switch
+                    .flowlets()
+                    .map(|flowlets| of_flowlets(switch, flowlets)),
                 chain,
                 replication: switch.replication().to_string(),
             }
@@ -136,6 +140,10 @@ impl Cluster {
             for (what, n) in chain.switch.counts().iter() {
                 end.add_count(what.name(), n);
             }
+            let flowlets = chain.switch.flowlets().into_iter();
+            for (what, n) in flowlets.flat_map(|flowlets| flowlets.counts().iter()) {
+                end.add_count(&format!("flowlets.{}", what.name()), n);
+            }
             if let Some(report) = end.reports.get_mut(number) {
                 report.add_internal(&std::mem::take(&mut self.internal));
                 if self.deaths.any() {
@@ -144,5 +152,29 @@ impl Cluster {
                 around(report, &of_switch(&chain.switch));
             }
         }
+    }
+}
+
+/// Flowlets of a switch, for who looks on.
+fn of_flowlets(switch: &Switch, flowlets: &Flowlets) -> FlowletCounts {
+    let count = |what| flowlets.counts().get(what);
+    let (alpha, copies_each) = flowlets.adapted();
+    let settings = flowlets.settings();
+    let loads = switch.loads().into_iter();
+    FlowletCounts {
+        begun: count(FlowletCount::First)
+            + count(FlowletCount::AfterGap)
+            + count(FlowletCount::AfterSize),
+        stayed: count(FlowletCount::Stayed),
+        bound: count(FlowletCount::Bound),
+        moved_ready: count(FlowletCount::MovedReady),
+        moved_waiting: count(FlowletCount::MovedWaiting),
+        overfull: count(FlowletCount::Overfull),
+        copies: count(FlowletCount::CopyAsked),
+        copies_used: count(FlowletCount::CopyUsed),
+        alpha,
+        copies_each,
+        room: settings.room(),
+        loads: loads.map(|(id, load)| (id.0, load)).collect(),
     }
 }

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use weir_control::Load;
+use weir_control::{Load, Need};
 use weir_protocol::RuntimeId;
 
 use super::super::wiring::place_of;
@@ -58,6 +58,25 @@ impl Cluster {
             });
         }
         waiting
+    }
+
+    /// What flowlets need, of all chains together.
+    pub(crate) fn flowlet_need(&self) -> Need {
+        let mut all = Need::default();
+        let chains = self.chains.iter().enumerate();
+        for (number, ((load, room), more, idle)) in
+            chains.filter_map(|(number, chain)| Some((number, chain.switch.flowlet_need()?)))
+        {
+            all.load += load;
+            all.room += room;
+            all.more |= more;
+            match number {
+                0 => all.idle = idle,
+                // Idle is who has nothing to do for any chain.
+                _ => all.idle.retain(|runtime| idle.contains(runtime)),
+            }
+        }
+        all
     }
 
     /// The loads of the runtimes that run or drain.

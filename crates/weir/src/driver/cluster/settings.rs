@@ -2,6 +2,7 @@
 
 use weir_ctl::events::Events;
 use weir_packet::MemoryLayout;
+use weir_protocol::flowlets::FlowletSettings;
 use weir_protocol::in_process::Keeping;
 use weir_protocol::settings::{Dispatch, Replication};
 use weir_runtime::RuntimeConfig;
@@ -22,6 +23,8 @@ pub struct ClusterSettings {
     pub spread: Spread,
     /// Dispatch of new flows to runtimes.
     pub dispatch: Dispatch,
+    /// Units are given out anew at each flowlet, instead of by `dispatch`.
+    pub flowlets: Option<FlowletSettings>,
     /// When a unit's state is with a second runtime.
     pub replication: Replication,
     /// Makes what stands between a switch and its runtimes, given the packets that
@@ -83,6 +86,7 @@ impl Default for ClusterSettings {
             most_runtimes: 1,
             spread: Spread::default(),
             dispatch: Dispatch::RoundRobin,
+            flowlets: None,
             replication: Replication::None,
             relay: None,
             engine: RuntimeConfig::default(),

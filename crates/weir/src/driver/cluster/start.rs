@@ -128,6 +128,7 @@ impl Chain {
         let keeping = settings.keeping();
         let of_switch = SwitchSettings {
             generation,
+            flowlets: settings.flowlets,
             ..in_process::switch_with(settings.dispatch, keeping)
         };
         let config = RuntimeConfig {

@@ -9,7 +9,7 @@ use weir_nf::Sets;
 use weir_nf::host::Kind;
 use weir_protocol::settings::Replication;
 
-use crate::args::{Args, Command, Run, ScalingBy};
+use crate::args::{Args, Command, FlowletsBy, Run, ScalingBy};
 use crate::chains;
 use crate::exit::Failure;
 use crate::say::say;
@@ -181,7 +181,9 @@ fn words(composition: &Composition, folder: &Path, chain: &Path) -> Result<Run, 
     };
     let scaling = composition.scaling.as_ref();
     let scaling = scaling.map(|by| ScalingBy::try_from(&by.value));
+    let flowlets = composition.flowlets.as_ref().map(FlowletsBy::try_from);
     Ok(Run {
+        flowlets: flowlets.transpose()?,
         set: composition.set.clone(),
         templates: (composition.templates.iter())
             .map(|templates| folder.join(&templates.value))

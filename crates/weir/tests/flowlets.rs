@@ -1,0 +1,157 @@
+//! Flows that are given to runtimes anew at each flowlet (`weir run --flowlets`): all that leaves is
+//! what one thread puts out, while flows change runtimes all the time and runtimes die.
+
+#[path = "support/long.rs"]
+mod long;
+#[path = "support/process.rs"]
+mod process;
+mod support;
+
+use long::{HOSTS, Long, REPLICATED, findings};
+use process::wait_for;
+use serde_json::Value;
+use support::{Folder, example, number, run};
+
+/// So small that flowlets go to and fro: no runtime has room for long.
+const SMALL: &str = "gap=1ms,size=3000,capacity=4Mbit";
+
+fn count(summary: &Value, what: &str) -> u64 {
+    summary["switch"][format!("flowlets.{what}")]
+        .as_u64()
+        .unwrap_or(0)
+}
+
+fn moved(summary: &Value) -> u64 {
+    count(summary, "moved_ready") + count(summary, "moved_waiting")
+}
+
+#[test]
+fn flowlets_change_runtimes_and_nothing_else_changes() {
+    let plain = Long::start("webedge.yaml", "60k", &[]).ended();
+    let flowlets = format!("--flowlets={SMALL}");
+    for more in [
+        &["--runtimes", "3", &flowlets][..],
+        &["--runtimes", "3", "--processes", &flowlets],
+        &["--runtimes", "3", "--replication", "each-burst", &flowlets],
+    ] {
+        let run = Long::start("webedge.yaml", "60k", more).ended();
+        let moved = moved(&run.summary);
+        assert!(moved > 300, "{more:?}: {moved} moved");
+        assert_eq!(run.summary["hand_overs"]["count"], moved, "{more:?}");
+        for field in ["packets_in", "packets_out", "bytes_out", "held", "drops"] {
+            assert_eq!(plain.summary[field], run.summary[field], "{field}");
+        }
+        for field in ["lost", "reordered", "unfinished"] {
+            assert_eq!(run.summary["hand_overs"][field], 0, "{more:?}: {field}");
+        }
+        assert!(plain.out == run.out, "{more:?}: packets of flows differ");
+        assert!(plain.events == run.events, "{more:?}: other events");
+    }
+}
+
+/// Packets of a flow come 15 ms after one another: in between its state goes ahead.
+#[test]
+fn states_go_ahead_in_the_gaps() {
+    let folder = Folder::new();
+    let capture = folder.path("in.pcap");
+    let traffic = "flows=300,packets=40k,rate=20k,proto=tcp,payload=http,both=yes,seed=7";
+    let made = run(["gen", "--out", &capture, traffic]);
+    assert_eq!(made.code, 0, "{}", made.err);
+    let (chain, socket) = (example("webedge.yaml"), folder.path("it.sock"));
+    let child = support::weir([
+        "run",
+        &chain,
+        "--in",
+        &capture,
+        "--pace",
+        "1x",
+        "--quiet",
+        "--output",
+        "json",
+        "--control",
+        &socket,
+        "--runtimes",
+        "1",
+        "--scaling",
+        "1-4,interval=50ms,cool-down=5s",
+        "--flowlets=gap=4ms,capacity=8Mbit,copies=2",
+    ])
+    .stdout(std::process::Stdio::piped())
+    .spawn()
+    .unwrap();
+    let seen = wait_for("a second runtime with work", || {
+        let asked = run(["get", "flowlets", &socket, "--output", "json"]);
+        let seen = (asked.code == 0).then(|| asked.json())?;
+        let runtimes = seen[0]["runtimes"].as_array()?;
+        let busy = |runtime: &&Value| number(runtime, "/bytes_per_second") > 0;
+        (runtimes.iter().filter(busy).count() > 1).then_some(seen)
+    });
+    assert_eq!(seen[0]["room_bytes_per_second"], 1_000_000);
+    let text = run(["get", "flowlets", &socket]).out;
+    assert!(text.contains("copies sent ahead"), "{text}");
+    let told = run(["get", "scaling", &socket]).out;
+    assert!(told.contains("% of what they can do"), "{told}");
+    let metrics = run(["metrics", &socket]).out;
+    assert!(metrics.contains("weir_flowlets_begun_total{"), "{metrics}");
+    let done = child.wait_with_output().unwrap();
+    assert!(done.status.success());
+    let summary: Value = serde_json::from_slice(&done.stdout).unwrap();
+    support::conserved(&summary);
+    assert!(count(&summary, "copy_used") > 0, "{}", summary["switch"]);
+    assert!(number(&summary, "/switch/ahead_used") > 0);
+    let hand_overs = &summary["hand_overs"];
+    assert_eq!(
+        (&hand_overs["lost"], &hand_overs["reordered"]),
+        (&0.into(), &0.into())
+    );
+}
+
+#[test]
+fn runtimes_may_be_killed_between_flowlets() {
+    let plain = Long::start("webedge.yaml", "300k", &[]).ended();
+    let more = format!("{REPLICATED}\nflowlets: {{gap: 1ms, size: 3000, capacity: 4Mbit}}");
+    let (run, killed) = {
+        let cluster = Long::up("webedge.yaml", "300k", HOSTS, &more);
+        cluster.killed_again_and_again()
+    };
+    assert!(killed > 0, "none was killed");
+    assert!(moved(&run.summary) > 300, "{}", run.summary["switch"]);
+    assert_eq!(run.summary["hand_overs"]["lost"], 0);
+    assert!(plain.out == run.out, "packets of flows differ");
+    assert!(findings(&plain) == findings(&run), "other events");
+}
+
+#[test]
+fn what_makes_no_sense_is_refused() {
+    let chain = example("webedge.yaml");
+    for (more, code, part) in [
+        (&["--flowlets"][..], 2, "--runtimes"),
+        (&["--runtimes", "2", "--flowlets=gap=5"], 2, "short time"),
+        (
+            &["--runtimes", "2", "--flowlets=pace=5"],
+            2,
+            "no setting `pace`",
+        ),
+        (
+            &["--runtimes", "2", "--flowlets", "--dispatch", "hash"],
+            2,
+            "--dispatch",
+        ),
+    ] {
+        let words = ["run", &chain, "--in", "gen:packets=10"];
+        let ran = run(words.iter().chain(more).copied());
+        assert_eq!(ran.code, code, "{more:?}: {}", ran.err);
+        assert!(ran.err.contains(part), "{more:?}: {}", ran.err);
+    }
+    let folder = Folder::new();
+    let file = folder.write(
+        "cluster.yaml",
+        format!(
+            "composition: edge\nchain: {chain}\nhosts: [{{name: alpha, runtimes: 2}}]\nswitch: \
+             alpha\nports: {{in: \"gen:packets=10\"}}\nflowlets:\n  gap: 5 days\n"
+        ),
+    );
+    let refused = run(["check", &file]);
+    assert_eq!(refused.code, 3, "{}", refused.err);
+    assert!(refused.err.contains("cluster.yaml:7"), "{}", refused.err);
+}
