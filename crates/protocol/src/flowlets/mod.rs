@@ -12,12 +12,23 @@
 //! - No timer per flow: units that had packets stand in one queue. Its front is looked at when its
 //!   time has come, and goes to the back if there was another packet meanwhile. That is one look
 //!   per unit and half gap at most.
-//! - A flowlet's rate is its bytes over its duration, and over one gap at least: packets back to
-//!   back are no flow of line rate.
+//! - A unit's rate is its bytes since the last gap over the time since then and one gap. So long
+//!   is a flowlet's room kept free: until the gap behind it is over. Were it the flowlet's
+//!   duration alone, runtimes would look twice as full as they are, and packets back to back like
+//!   a flow of line rate.
+//! - A new unit's rate is the average of units' first flowlets, not of all: most units are small,
+//!   most flowlets are of large ones.
 //! - A runtime's load is what was measured there or, if that is more, what flowlets under way are
 //!   estimated to bring ([`loads`]).
 //! - The paper's pseudocode prints the test of capacity the wrong way round. Here a runtime is a
-//!   candidate if load + demand ≤ capacity.
+//!   candidate if load + demand ≤ target; one that has the state, up to its capacity. The
+//!   unit's own runtime has measured what the unit brings: there it is not added once more.
+//! - A flowlet that begins since the one before reached its size stays where it is if there is
+//!   room: no copy can have gone ahead.
+//! - Where no runtime has room, the least loaded one gets the flowlet, and one that has the state
+//!   sooner than others (by α).
+//! - Runtimes that the load does not need are drained, from the last on: having the state does not
+//!   count there. Otherwise all would be half full when the load falls, and none could be let go.
 
 pub mod adapt;
 mod counts;
@@ -44,6 +55,17 @@ pub type Slot = u16;
 /// Units looked at in one call of [`Flowlets::due`], at most.
 const LOOKS: u32 = 64;
 
+/// Runtimes are not needed if the others can do their work, filled to this much less than
+/// [`FlowletSettings::start_at`].
+const DRAIN_BELOW: u32 = 10;
+
+/// Parts in 100 of its capacity up to which a runtime keeps a unit whose flowlet was cut by size:
+/// a little too much for some hundred microseconds costs less than to wait for the state.
+const AT_CUT: u64 = 125;
+
+/// Gaps after which half of a run of packets without a gap is forgotten.
+const LONG_RUN: u64 = 16;
+
 /// Marks on a record.
 mod mark {
     /// The unit stands in the queue of those that had packets.
@@ -56,6 +78,8 @@ mod mark {
     pub(super) const MEASURED: u8 = 8;
     /// The unit has had a flowlet.
     pub(super) const KNOWN: u8 = 16;
+    /// Its last flowlet ended without a gap.
+    pub(super) const CUT: u8 = 32;
 }
 
 /// A unit's flowlet: half a cache line. All zero: there was none yet.
@@ -64,7 +88,7 @@ mod mark {
 struct Record {
     /// Time of its last packet.
     last: u64,
-    /// Time of the flowlet's first packet.
+    /// Time of the first packet since the last gap.
     began: u64,
     /// Bytes of the flowlet.
     bytes: u32,
@@ -75,7 +99,9 @@ struct Record {
     /// See [`mark`].
     marks: u8,
     /// Nothing.
-    rest: [u8; 5],
+    rest: u8,
+    /// Bytes since the last gap, without those of the flowlet.
+    run: u32,
 }
 
 const _: () = assert!(size_of::<Record>() == 32);
@@ -98,9 +124,11 @@ pub struct Flowlets {
     /// while [`mark::COPIED`] is there.
     copies: Vec<[Slot; MOST_COPIES]>,
     loads: Loads,
+    /// Time of the burst.
+    now: u64,
     /// Units that had packets, with the time at which to look at them again.
     quiet: VecDeque<(Time, u32)>,
-    /// Measured flowlets, and their bytes per second summed up: a new unit's estimate.
+    /// First flowlets of units, and their bytes per second summed up: a new unit's estimate.
     measured: (u64, u64),
     adapt: Adapt,
     random: u64,
@@ -124,6 +152,7 @@ impl Flowlets {
             records: Arena::zeroed(places, advise),
             copies: vec![[0; MOST_COPIES]; places],
             loads: Loads::new(),
+            now: 0,
             quiet: VecDeque::with_capacity(1_024),
             measured: (0, 0),
             adapt: Adapt::new(&settings),
@@ -168,24 +197,36 @@ impl Flowlets {
 
     /// Ends a unit's flowlet: its rate is measured, and its runtime has room again.
     pub fn end(&mut self, place: u32) {
-        self.stop(place);
         let gap = self.settings.gap;
+        let Some(record) = self.records.get_mut(place as usize) else {
+            return;
+        };
+        let was_cut = self.now.saturating_sub(record.last) < gap;
+        record.marks = (record.marks & !mark::CUT) | (mark::CUT * u8::from(was_cut));
+        self.stop(place);
         let Some(record) = self.records.get_mut(place as usize) else {
             return;
         };
         if record.bytes == 0 {
             return;
         }
-        let duration = record.last.saturating_sub(record.began).max(gap);
-        let rate = u64::from(record.bytes) * 1_000_000_000 / duration;
+        record.run = record.run.saturating_add(record.bytes);
+        let time = record.last.saturating_sub(record.began) + gap;
+        let rate = u64::from(record.run) * 1_000_000_000 / time;
         let rate = u32::try_from(rate).unwrap_or(u32::MAX);
         // An EWMA of the last flowlet and the last estimate (SNF §4.2).
-        record.rate = match record.marks & mark::MEASURED {
-            0 => rate,
-            _ => record.rate / 2 + rate / 2 + (record.rate & rate & 1),
+        record.rate = match record.marks & mark::MEASURED != 0 {
+            false => rate,
+            // It is not over: more than was estimated counts at once, less little by little.
+            true if was_cut => rate.max(record.rate - record.rate.saturating_sub(rate) / 8),
+            true => record.rate / 2 + rate / 2 + (record.rate & rate & 1),
         };
+        let is_first = record.marks & mark::MEASURED == 0;
         record.marks |= mark::MEASURED;
         record.bytes = 0;
+        if !is_first {
+            return;
+        }
         let (number, sum) = &mut self.measured;
         *number += 1;
         *sum += u64::from(rate);
@@ -196,7 +237,7 @@ impl Flowlets {
     }
 
     /// The estimated rate of a unit's next flowlet in bytes per second. One of which nothing is
-    /// known has the average of all flowlets so far.
+    /// known has the average of units' first flowlets.
     pub fn demand(&self, place: u32) -> u32 {
         let (number, sum) = self.measured;
         match self.records.get(place as usize) {
@@ -209,33 +250,85 @@ impl Flowlets {
     /// none. `holders` have the state beside those with a copy: the owner, and the replica
     /// if its copy is of the last packet.
     pub fn pick(&mut self, place: u32, usable: &[Slot], holders: [Slot; 2]) -> Option<Pick> {
-        let demand = u64::from(self.demand(place));
-        let room = self.settings.room();
-        let alpha = match self.settings.packing {
-            Packing::Greedy => u64::from(self.adapt.alpha()),
-            Packing::BestFit => 0,
-            Packing::Hash => return self.pick_by_hash(place, usable, holders),
-        };
-        let mut best: Option<(u64, Slot)> = None;
-        let mut least: Option<(u64, Slot)> = None;
-        for &slot in usable {
-            let load = self.loads.of(slot);
-            let has_state = self.has_state(place, slot, holders);
-            // Parts in 10,000 of the room; α is in parts of 100.
-            let score = load * 10_000 / room.max(1) + alpha * 100 * u64::from(has_state);
-            if load + demand <= room && best.is_none_or(|(before, _)| score > before) {
-                best = Some((score, slot));
-            }
-            if least.is_none_or(|(before, _)| load < before) {
-                least = Some((load, slot));
-            }
+        if self.settings.packing == Packing::Hash {
+            return self.pick_by_hash(place, usable, holders);
         }
-        let (_, slot) = best.or_else(|| {
-            self.counts.add(FlowletCount::Overfull);
-            least
-        })?;
+        let needed = self.needed(usable);
+        let slot = match self.stays(place, usable.get(..needed).unwrap_or(usable), holders) {
+            Some(slot) => slot,
+            None => self.best(place, usable, holders, needed)?,
+        };
         let has_state = self.has_state(place, slot, holders);
         Some(Pick { slot, has_state })
+    }
+
+    /// The unit's runtime, if its flowlet was cut by size and there is room. Its packets follow one
+    /// another closely: there was no quiet in which a copy could go ahead.
+    fn stays(&self, place: u32, needed: &[Slot], holders: [Slot; 2]) -> Option<Slot> {
+        let record = self.records.get(place as usize)?;
+        let stays = record.marks & mark::CUT != 0
+            && holders.contains(&record.slot)
+            && needed.contains(&record.slot)
+            && self.loads.of_with(record.slot, u64::from(record.rate))
+                <= self.settings.capacity / 100 * AT_CUT;
+        stays.then_some(record.slot)
+    }
+
+    /// The runtime with the best score of those with room; the least loaded one where none has.
+    fn best(
+        &mut self,
+        place: u32,
+        usable: &[Slot],
+        holders: [Slot; 2],
+        needed: usize,
+    ) -> Option<Slot> {
+        let demand = u64::from(self.demand(place));
+        let (room, capacity) = (self.settings.room(), self.settings.capacity);
+        // α·β, in bytes per second.
+        let alpha = match self.settings.packing {
+            Packing::BestFit => 0,
+            _ => room / 100 * u64::from(self.adapt.alpha()),
+        };
+        let before = self
+            .records
+            .get(place as usize)
+            .map_or(0, |record| record.slot);
+        let mut best: Option<(u64, Slot)> = None;
+        let mut least: Option<(u64, Slot)> = None;
+        for (at, &slot) in usable.iter().enumerate() {
+            let load = self.loads.of(slot);
+            let has_state = self.has_state(place, slot, holders);
+            // What the unit brought to its runtime so far is part of what was measured there.
+            let full = match slot == before {
+                true => self.loads.of_with(slot, demand),
+                false => load + demand,
+            };
+            let limit = if has_state { capacity } else { room };
+            let score = load + alpha * u64::from(has_state && at < needed);
+            if full <= limit && best.is_none_or(|(most, _)| score > most) {
+                best = Some((score, slot));
+            }
+            // Turned round: so much fuller may one be that has the state.
+            let cost = load + alpha * u64::from(!has_state);
+            if least.is_none_or(|(fewest, _)| cost < fewest) {
+                least = Some((cost, slot));
+            }
+        }
+        if best.is_none() && least.is_some() {
+            self.counts.add(FlowletCount::Overfull);
+        }
+        best.or(least).map(|(_, slot)| slot)
+    }
+
+    /// How many runtimes, from the first on, what is measured needs. Those behind them are
+    /// drained: they get what the others have no room for.
+    fn needed(&self, usable: &[Slot]) -> usize {
+        let load = self.loads.of_all(usable);
+        let filled = u64::from(self.settings.start_at.saturating_sub(DRAIN_BELOW).max(1));
+        let each = (self.settings.capacity * filled / 100).max(1);
+        usize::try_from(load.div_ceil(each))
+            .unwrap_or(usize::MAX)
+            .max(1)
     }
 
     fn pick_by_hash(&self, place: u32, usable: &[Slot], holders: [Slot; 2]) -> Option<Pick> {
@@ -264,11 +357,17 @@ impl Flowlets {
     /// Begins a unit's flowlet at a runtime.
     pub fn begin(&mut self, place: u32, now: Time, slot: Slot) {
         let rate = self.demand(place);
-        let half = self.settings.half();
+        let (gap, half) = (self.settings.gap, self.settings.half());
         let Some(record) = self.records.get_mut(place as usize) else {
             return;
         };
-        record.began = now.0;
+        if record.marks & mark::KNOWN == 0 || now.0.saturating_sub(record.last) >= gap {
+            (record.began, record.run) = (now.0, 0);
+        } else if now.0.saturating_sub(record.began) > LONG_RUN * gap {
+            // What is long past counts less.
+            record.began += (now.0 - record.began) / 2;
+            record.run /= 2;
+        }
         record.last = now.0;
         record.bytes = 0;
         record.slot = slot;
@@ -397,6 +496,7 @@ impl Flowlets {
     /// Time passes: to be called per burst.
     #[inline]
     pub fn advance(&mut self, now: Time) {
+        self.now = now.0;
         self.loads.advance(now.0);
         if self.settings.adapts {
             self.adapt.advance(now, &mut self.counts);
@@ -438,14 +538,14 @@ impl Flowlets {
     /// True if the runtimes are so full that one more is to be started
     /// ([`FlowletSettings::start_at`]).
     pub fn wants_more(&self, usable: &[Slot]) -> bool {
-        let (load, room) = self.fullness(usable);
-        load * 100 > room * u64::from(self.settings.start_at)
+        let (load, capacity) = self.fullness(usable);
+        load * 100 > capacity * u64::from(self.settings.start_at)
     }
 
-    /// Bytes per second of all runtimes, and what they can do.
+    /// Bytes per second that were measured at all runtimes, and what they can do.
     pub fn fullness(&self, usable: &[Slot]) -> (u64, u64) {
-        let load = usable.iter().map(|&slot| self.loads.of(slot)).sum();
-        (load, usable.len() as u64 * self.settings.room())
+        let capacity = usable.len() as u64 * self.settings.capacity;
+        (self.loads.of_all(usable), capacity)
     }
 
     /// How many of the runtimes, from the last on, have no load at all: they may be let go.

@@ -51,7 +51,8 @@ pub struct FlowletSettings {
     pub ahead: u32,
     /// Bytes per second that one runtime can do. Default 125,000,000 (1 Gbit/s).
     pub capacity: u64,
-    /// Share of the capacity up to which a runtime is filled. Default 100.
+    /// Share of the capacity up to which a runtime is filled with flowlets whose state it does
+    /// not have; the rest is for those whose state it has. Default 80.
     pub target: u32,
     /// Share of what all runtimes can do above which one more is to be started. Default 90.
     pub start_at: u32,
@@ -71,7 +72,7 @@ impl FlowletSettings {
         copies: 3,
         ahead: 50,
         capacity: 125_000_000,
-        target: 100,
+        target: 80,
         start_at: 90,
         packing: Packing::Greedy,
         adapts: true,

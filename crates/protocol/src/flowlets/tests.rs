@@ -42,69 +42,171 @@ fn gaps_and_sizes_cut() {
 
 #[test]
 fn rates_are_averages_first_and_then_the_units_own() {
-    let mut flowlets = flowlets(FlowletSettings::default());
-    assert_eq!(flowlets.demand(1), 0);
+    let mut flowlets = flowlets(FlowletSettings {
+        copies: 0,
+        ..FlowletSettings::default()
+    });
+    let mut after_gap = |place, at, bytes| {
+        assert_eq!(flowlets.due(Time(at)), None);
+        packet(&mut flowlets, place, at, bytes, 1);
+        [1, 2].map(|place| flowlets.demand(place))
+    };
     // 1,000 bytes in one packet: over one gap.
-    packet(&mut flowlets, 1, MS, 1_000, 1);
-    packet(&mut flowlets, 1, 3 * MS, 3_000, 1);
-    assert_eq!(
-        (flowlets.demand(1), flowlets.demand(2)),
-        (2_000_000, 2_000_000)
-    );
-    packet(&mut flowlets, 1, 5 * MS, 60, 1);
-    // Half of 2 MB/s and 6 MB/s.
-    assert_eq!(flowlets.demand(1), 4_000_000);
-    assert_eq!(flowlets.demand(2), 4_000_000, "the mean of both");
+    assert_eq!(after_gap(1, MS, 1_000), [0, 0]);
+    assert_eq!(after_gap(1, 3 * MS, 3_000), [2_000_000, 2_000_000]);
+    // Half of 2 MB/s and 6 MB/s. What others bring later says nothing of a new one.
+    assert_eq!(after_gap(1, 5 * MS, 60), [4_000_000, 2_000_000]);
+    assert_eq!(after_gap(3, 6 * MS, 3_000)[1], 2_000_000);
+    assert_eq!(after_gap(3, 8 * MS, 60)[1], 4_000_000);
+}
+
+#[test]
+fn a_flowlet_that_is_not_over_raises_the_estimate_at_once() {
+    let mut flowlets = flowlets(FlowletSettings::default());
+    packet(&mut flowlets, 1, 10 * MS, 1_000, 1);
+    assert_eq!(flowlets.due(Time(11 * MS)), None);
+    for n in 0..11 {
+        packet(&mut flowlets, 1, 12 * MS + n * 1_000, 1_500, 1);
+    }
+    // 15,000 bytes within 9 µs and a gap; 2 MB/s before.
+    assert_eq!(flowlets.demand(1), 29_469_548);
+}
+
+/// So many bytes per second come to a runtime, as measured.
+fn measured(flowlets: &mut Flowlets, slot: Slot, rate: u32) {
+    // One bucket of 500 µs was filled so far.
+    flowlets.loads.count(slot, rate / 2_000);
+}
+
+/// With runtimes that do 100 MB/s, at a first instant.
+fn at_first(target: u32, gap: u64) -> Flowlets {
+    let mut flowlets = flowlets(FlowletSettings {
+        capacity: 100_000_000,
+        target,
+        gap,
+        ..FlowletSettings::default()
+    });
+    flowlets.advance(Time(10 * MS));
+    flowlets
+}
+
+/// A gap so short that a bucket of the measurement has several.
+const GAP: u64 = 100_000;
+
+/// A flowlet of one packet is over: 10 MB/s.
+fn one_packet(flowlets: &mut Flowlets, place: u32, slot: Slot) {
+    packet(flowlets, place, 10 * MS, 1_000, slot);
+    let now = Time(10 * MS + 2 * GAP);
+    flowlets.advance(now);
+    assert_eq!(flowlets.due(now), None);
+    flowlets.end(place);
+}
+
+#[track_caller]
+fn picks(flowlets: &mut Flowlets, place: u32, holder: Slot, slot: Slot, has_state: bool) {
+    let pick = flowlets.pick(place, &[1, 2, 3], [holder, 0]);
+    assert_eq!(pick, Some(Pick { slot, has_state }));
 }
 
 #[test]
 fn the_fullest_with_room_wins_unless_the_state_is_elsewhere() {
-    let mut flowlets = flowlets(FlowletSettings {
-        capacity: 100_000_000,
-        ..FlowletSettings::default()
-    });
-    let usable = [1, 2, 3];
-    flowlets.loads.promise(1, 95_000_000);
-    flowlets.loads.promise(2, 50_000_000);
-    flowlets.loads.promise(3, 30_000_000);
+    let mut flowlets = at_first(100, GAP);
+    measured(&mut flowlets, 1, 95_000_000);
+    measured(&mut flowlets, 2, 60_000_000);
+    measured(&mut flowlets, 3, 40_000_000);
     // A demand of 10 MB/s does not fit into the first.
-    packet(&mut flowlets, 1, 10 * MS, 5_000, 8);
-    flowlets.end(1);
-    let pick = |flowlets: &mut Flowlets, holder| flowlets.pick(1, &usable, [holder, 0]).unwrap();
-    assert_eq!(
-        pick(&mut flowlets, 8),
-        Pick {
-            slot: 2,
-            has_state: false
-        }
-    );
-    // 30 % and α = 25 % are more than 50 %.
-    assert_eq!(
-        pick(&mut flowlets, 3),
-        Pick {
-            slot: 3,
-            has_state: true
-        }
-    );
-    flowlets.loads.release(3, 10_000_000);
-    assert_eq!(
-        pick(&mut flowlets, 3),
-        Pick {
-            slot: 2,
-            has_state: false
-        }
-    );
-    flowlets.loads.promise(2, 45_000_000);
-    flowlets.loads.promise(3, 75_000_000);
-    assert_eq!(
-        pick(&mut flowlets, 2),
-        Pick {
-            slot: 1,
-            has_state: false
-        }
-    );
-    assert_eq!(flowlets.counts().get(FlowletCount::Overfull), 1);
+    one_packet(&mut flowlets, 1, 8);
+    picks(&mut flowlets, 1, 8, 2, false);
+    // 40 % and α = 25 % are more than 60 %.
+    picks(&mut flowlets, 1, 3, 3, true);
+    measured(&mut flowlets, 2, 6_000_000);
+    picks(&mut flowlets, 1, 3, 2, false);
+    // No one has room: the least loaded one, and by α sooner one that has the state.
+    measured(&mut flowlets, 2, 28_000_000);
+    measured(&mut flowlets, 3, 57_000_000);
+    picks(&mut flowlets, 1, 8, 2, false);
+    picks(&mut flowlets, 1, 3, 3, true);
+    assert_eq!(flowlets.counts().get(FlowletCount::Overfull), 2);
     assert_eq!(flowlets.pick(1, &[], [0, 0]), None);
+    assert_eq!(flowlets.counts().get(FlowletCount::Overfull), 2);
+}
+
+#[test]
+fn room_above_the_target_is_for_those_whose_state_is_there() {
+    let mut flowlets = at_first(80, GAP);
+    measured(&mut flowlets, 1, 75_000_000);
+    measured(&mut flowlets, 2, 69_000_000);
+    measured(&mut flowlets, 3, 80_000_000);
+    one_packet(&mut flowlets, 1, 8);
+    picks(&mut flowlets, 1, 8, 2, false);
+    picks(&mut flowlets, 1, 1, 1, true);
+}
+
+#[test]
+fn what_a_unit_brings_is_not_added_where_it_was_measured() {
+    let mut flowlets = at_first(80, GAP);
+    // 95 MB/s with the unit's own 10.
+    measured(&mut flowlets, 1, 93_000_000);
+    measured(&mut flowlets, 2, 85_000_000);
+    measured(&mut flowlets, 3, 20_000_000);
+    one_packet(&mut flowlets, 1, 1);
+    picks(&mut flowlets, 1, 1, 1, true);
+    measured(&mut flowlets, 1, 6_000_000);
+    picks(&mut flowlets, 1, 1, 3, false);
+}
+
+#[test]
+fn a_flowlet_cut_by_size_stays_where_there_is_room() {
+    let mut flowlets = at_first(100, 500_000);
+    measured(&mut flowlets, 1, 70_000_000);
+    measured(&mut flowlets, 2, 65_000_000);
+    for n in 0..10 {
+        packet(&mut flowlets, 1, 10 * MS + n * 1_000, 1_500, 3);
+    }
+    flowlets.end(1);
+    picks(&mut flowlets, 1, 3, 3, true);
+    // Not if the state is nowhere, nor if the runtime is full.
+    picks(&mut flowlets, 1, 0, 1, false);
+    measured(&mut flowlets, 3, 75_000_000);
+    flowlets.loads.promise(3, 99_000_000);
+    picks(&mut flowlets, 1, 3, 1, false);
+}
+
+#[test]
+fn packets_back_to_back_are_no_flow_of_line_rate_and_long_runs_are_one() {
+    let mut flowlets = flowlets(FlowletSettings::default());
+    // 1,500 bytes each 12 µs: 125 MB/s. Ten of them make a flowlet.
+    let mut at = 10 * MS;
+    let mut demands = Vec::new();
+    for _ in 0..200 {
+        for _ in 0..10 {
+            packet(&mut flowlets, 1, at, 1_500, 1);
+            at += 12_000;
+        }
+        demands.push(flowlets.demand(1));
+    }
+    // The first: 15,000 bytes within 108 µs, and a gap.
+    assert!(demands[1] < 25_000_000, "{demands:?}");
+    assert!(
+        (110_000_000..=125_000_000).contains(&demands[199]),
+        "{demands:?}"
+    );
+}
+
+#[test]
+fn runtimes_that_are_not_needed_are_drained() {
+    let mut flowlets = at_first(80, GAP);
+    measured(&mut flowlets, 1, 20_000_000);
+    measured(&mut flowlets, 2, 20_000_000);
+    measured(&mut flowlets, 3, 17_000_000);
+    // One is enough for 59 MB/s: that the third has the state does not count.
+    one_packet(&mut flowlets, 1, 3);
+    picks(&mut flowlets, 1, 3, 1, false);
+    // Three are needed for 161 MB/s.
+    measured(&mut flowlets, 1, 41_000_000);
+    measured(&mut flowlets, 2, 20_000_000);
+    measured(&mut flowlets, 3, 41_000_000);
+    picks(&mut flowlets, 1, 3, 3, true);
 }
 
 #[test]
@@ -180,9 +282,10 @@ fn a_runtime_is_started_ahead_and_the_last_let_go() {
         capacity: 100_000_000,
         ..FlowletSettings::default()
     });
-    flowlets.loads.promise(1, 90_000_000);
+    flowlets.advance(Time(10 * MS));
+    measured(&mut flowlets, 1, 90_000_000);
     assert!(!flowlets.wants_more(&[1]));
-    flowlets.loads.promise(1, 1_000_000);
+    measured(&mut flowlets, 1, 1_000_000);
     assert!(flowlets.wants_more(&[1]) && !flowlets.wants_more(&[1, 2]));
     assert_eq!(flowlets.idle(&[1, 2, 3]), 2);
     flowlets.loads.promise(2, 1);
