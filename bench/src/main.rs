@@ -14,6 +14,9 @@
 //! weir-bench router               the router around a chain, without one
 //! weir-bench reload [quick]      changed rules under traffic: what looking open flows up again costs
 //! weir-bench sets                sets of addresses: a look-up, a change, a new flow
+//! weir-bench snf [quick] [seed=N] [parts=N] [PART...]   SNF's evaluation (§9) in virtual time: flowlets
+//!                                  beside decisions per flow, and states by how they follow
+//! weir-bench snf count bare|packets|boundaries NUMBER   flowlets untimed, for callgrind
 //! weir-bench wire [quick] [WORD...] weir beside the kernel on live interfaces; needs root (docs/benchmarks.md)
 //! weir-bench queues [rounds=N] [seconds=N]   two workers with a queue each beside one; needs root
 //! weir-bench ledger [quick] [KEY=VALUE...]   numbered packets through weir while runtimes are killed; needs root
@@ -39,6 +42,7 @@ mod rows;
 mod scaling;
 mod seeded;
 mod sets;
+mod snf;
 mod stages;
 mod stats;
 mod switch;
@@ -115,6 +119,7 @@ fn run(args: &[&str]) -> Result<(), String> {
         ["reload", "quick"] => reload::table(true),
         ["ring-peer", form] => ring::peer(form),
         ["graph", what @ ..] => graph::run(what),
+        ["snf", words @ ..] => snf::run(words),
         ["wire", words @ ..] => wire::run(words),
         ["queues", words @ ..] => wire::queues(words),
         ["ledger", words @ ..] => ledger::run(words),
