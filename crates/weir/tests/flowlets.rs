@@ -91,8 +91,6 @@ fn states_go_ahead_in_the_gaps() {
     assert!(text.contains("copies sent ahead"), "{text}");
     let told = run(["get", "scaling", &socket]).out;
     assert!(told.contains("% of what they can do"), "{told}");
-    let metrics = run(["metrics", &socket]).out;
-    assert!(metrics.contains("weir_flowlets_begun_total{"), "{metrics}");
     let done = child.wait_with_output().unwrap();
     assert!(done.status.success());
     let summary: Value = serde_json::from_slice(&done.stdout).unwrap();

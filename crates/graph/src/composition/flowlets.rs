@@ -61,7 +61,7 @@ pub(crate) fn flowlet_keys() -> Keys<ComposedFlowlets> {
         )
         .key(
             "target",
-            "Percentage of the capacity up to which a runtime is filled; 100 without it.",
+            "Percentage of the capacity up to which a runtime is filled with flows whose state it does not have; 80 without it.",
             Integer(1..=100),
             |by, percent| by.target = Some(percent as u32),
         )
