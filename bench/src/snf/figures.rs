@@ -275,9 +275,8 @@ fn provision_plot(outcomes: &[(String, Outcome)]) -> Vec<Plot> {
     vec![plot]
 }
 
-/// Fig. 4: how states follow the work. Units are enough for all, so that queues stay short.
-pub(super) fn states(report: &mut Report, scene: Scene) -> Result<(), String> {
-    let trace = scene.trace(Shape::wan());
+/// What Fig. 4 compares.
+fn state_cases() -> Vec<(String, StateMode, FlowletSettings)> {
     let many = FlowletSettings {
         copies: 9,
         alpha: 75,
@@ -288,8 +287,14 @@ pub(super) fn states(report: &mut Report, scene: Scene) -> Result<(), String> {
         .to_vec();
     let more = "proactive, K 9, α 0.75".to_owned();
     cases.push((more, StateMode::Proactive, many));
+    cases
+}
+
+/// Fig. 4: how states follow the work. Units are enough for all, so that queues stay short.
+pub(super) fn states(report: &mut Report, scene: Scene) -> Result<(), String> {
+    let trace = scene.trace(Shape::wan());
     let (mut rows, mut tails) = (Vec::new(), Vec::new());
-    for (name, state, settings) in cases {
+    for (name, state, settings) in state_cases() {
         let setting = Setting {
             units: enough(),
             ..scene.setting(Mode::Flowlet(settings), state)
@@ -329,7 +334,13 @@ pub(super) fn states(report: &mut Report, scene: Scene) -> Result<(), String> {
         &columns,
         &rows,
     );
-    if let [store, _, reactive, proactive, many] = tails[..] {
+    say_tails(report, &tails);
+    Ok(())
+}
+
+/// p95 and p99 of store and reactive, to those of copies ahead.
+fn say_tails(report: &mut Report, tails: &[[u64; 2]]) {
+    if let [store, _, reactive, proactive, many] = *tails {
         let ratios = |at: usize, one: [u64; 2]| {
             format!(
                 "{} and {}",
@@ -346,7 +357,6 @@ pub(super) fn states(report: &mut Report, scene: Scene) -> Result<(), String> {
             ratios(1, many),
         ));
     }
-    Ok(())
 }
 
 /// As many units as the highest load needs, from the beginning: nothing is started.

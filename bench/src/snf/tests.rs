@@ -9,6 +9,8 @@ use super::trace::{Shape, Trace};
 use super::units::{Pace, UnitSettings};
 
 const SCENE: Scene = Scene { parts: 16, seed: 3 };
+/// Where figures are compared: some seconds, so that queues grow and estimates settle.
+const LONGER: Scene = Scene { parts: 4, seed: 1 };
 
 fn runs(trace: &Trace, mode: Mode, state: StateMode, pace: Pace) -> Outcome {
     let units = UnitSettings { pace, ..UNITS };
@@ -66,7 +68,7 @@ fn a_run_follows_from_its_seed() {
 
 #[test]
 fn flowlets_beat_decisions_per_flow() {
-    let trace = SCENE.trace(Shape::edge());
+    let trace = LONGER.trace(Shape::edge());
     let [vanilla, smart, _, flowlet] =
         modes().map(|(mode, state)| runs(&trace, mode, state, Pace::Strict));
     let p99 = |outcome: &Outcome| outcome.latency.quantile(0.99);
@@ -87,7 +89,7 @@ fn flowlets_beat_decisions_per_flow() {
 
 #[test]
 fn copies_ahead_spare_most_of_the_waiting() {
-    let trace = SCENE.trace(Shape::wan());
+    let trace = LONGER.trace(Shape::wan());
     let [store, _, reactive, proactive] = StateMode::ALL.map(|state| {
         let mode = Mode::Flowlet(FlowletSettings::DEFAULT);
         runs(&trace, mode, state, Pace::Share(1_000_000))
@@ -107,7 +109,7 @@ fn copies_ahead_spare_most_of_the_waiting() {
 
 #[test]
 fn units_come_and_go_with_the_load() {
-    let trace = Scene { parts: 4, seed: 1 }.trace(Shape::wan());
+    let trace = LONGER.trace(Shape::wan());
     let [.., (mode, state)] = modes();
     let outcome = run(&trace, SCENE.setting(mode, state)).unwrap();
     let units = |of: fn(f64, f64) -> f64, from: f64| {
