@@ -39,8 +39,9 @@ impl Switch {
             (false, true) => FlowletCount::AfterGap,
             (false, false) => FlowletCount::AfterSize,
         });
-        if self.settings.plant != Some(Plant::PromiseStays) {
-            flowlets.end(place);
+        flowlets.end(place);
+        if self.settings.plant == Some(Plant::PromiseStays) {
+            flowlets.begin(place, now, unit.owner);
         }
         let usable = &self.runtimes.usable;
         let picked = match is_free && !is_first {

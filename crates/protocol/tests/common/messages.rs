@@ -237,14 +237,17 @@ fn selection() -> impl Strategy<Value = Selection> {
     ]
 }
 
-fn about_units() -> impl Strategy<Value = Message> {
-    let why = select(vec![
+fn refusal() -> impl Strategy<Value = Refusal> {
+    select(vec![
         Refusal::Full,
         Refusal::Layout,
         Refusal::Corrupt,
         Refusal::NoState,
         Refusal::TooLong,
-    ]);
+    ])
+}
+
+fn about_units() -> impl Strategy<Value = Message> {
     prop_oneof![
         open(),
         (unit(), view(), clock(), view(), runtime(), mode()).prop_map(
@@ -300,7 +303,11 @@ fn about_units() -> impl Strategy<Value = Message> {
             view,
             after
         }),
-        (unit(), view(), why).prop_map(|(unit, view, why)| Message::Refuse { unit, view, why }),
+        (unit(), view(), refusal()).prop_map(|(unit, view, why)| Message::Refuse {
+            unit,
+            view,
+            why
+        }),
         (unit(), view(), view(), clock()).prop_map(|(unit, old, new, at)| Message::Pull {
             unit,
             old,
