@@ -181,6 +181,10 @@ impl Place {
     pub const NO_FLOW: u32 = u32::MAX;
 }
 
+/// Bits of [`FrameMeta::path`]: a bit each for the functions before the last bit, which stands for
+/// all functions from there on.
+pub const PATH_BITS: usize = 24;
+
 /// Metadata that travels with a packet beside its bytes: one cache line at the start of the frame.
 #[derive(Clone, Copy, Debug, Default)]
 #[repr(C, align(64))]
@@ -255,6 +259,21 @@ impl FrameMeta {
         self.watched = traces;
     }
 
+    /// Functions that a packet has passed, in an entry: bit n is function n of the stage, and the last
+    /// bit all from there on. It lies in [`FrameMeta::tenant`] and [`FrameMeta::next`], which say
+    /// nothing in an entry.
+    #[inline]
+    pub const fn path(&self) -> u32 {
+        self.tenant as u32 | (self.next as u32) << 16
+    }
+
+    /// Sets [`FrameMeta::path`]; bits from [`PATH_BITS`] on are left out.
+    #[inline]
+    pub const fn set_path(&mut self, path: u32) {
+        self.tenant = path as u16;
+        self.next = (path >> 16) as u8;
+    }
+
     /// Findings of the first stage of a plan, packed into [`FrameMeta::view`]: between stages that
     /// holds this and no view.
     #[inline]
@@ -280,6 +299,15 @@ impl FrameMeta {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_path_comes_back_as_it_was_set() {
+        for path in [0, 1, 0x0001_0000, 0x00ab_cdef, (1 << PATH_BITS) - 1] {
+            let mut meta = FrameMeta::default();
+            meta.set_path(path);
+            assert_eq!(meta.path(), path);
+        }
+    }
 
     #[test]
     fn a_place_comes_back_as_it_was_set() {

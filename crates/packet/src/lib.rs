@@ -90,7 +90,8 @@ pub use ethernet::MacAddr;
 pub use foreign::SaidMeta;
 pub use fragment::FragmentKey;
 pub use frame::{
-    Disposition, Frame, FrameKind, FrameMeta, HEADROOM, META_BYTES, Place, Side, frame_flags,
+    Disposition, Frame, FrameKind, FrameMeta, HEADROOM, META_BYTES, PATH_BITS, Place, Side,
+    frame_flags,
 };
 pub use headers::{HeaderFlags, Headers};
 pub use internal::Internal;

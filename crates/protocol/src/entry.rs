@@ -23,6 +23,7 @@ pub fn to_part(memory: &PacketMemory, frame: &Frame) -> Part {
         link: meta.link,
         dlt: meta.dlt,
         wire_len: meta.wire_len,
+        path: meta.path(),
         bytes: if keeps { bytes.to_vec() } else { Vec::new() },
     }
 }
@@ -48,6 +49,7 @@ pub fn to_frame(
     meta.port = part.port;
     meta.link = part.link;
     meta.dlt = part.dlt;
+    meta.set_path(part.path);
     let mut frame = pool.copy(&part.bytes, meta)?;
     let memory = pool.memory();
     let meta = memory.meta_mut(&mut frame);

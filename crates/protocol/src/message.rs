@@ -94,6 +94,8 @@ pub struct Part {
     pub dlt: u16,
     /// Bytes the packet had on the wire.
     pub wire_len: u32,
+    /// Functions that the packet has passed ([`weir_packet::FrameMeta::path`]).
+    pub path: u32,
     /// The bytes; none of a packet that was dropped.
     pub bytes: Vec<u8>,
 }
@@ -108,7 +110,7 @@ pub struct Entry {
 }
 
 /// Bytes of a part's form beside its packet.
-const PART: usize = 31;
+const PART: usize = 35;
 /// Bytes of an entry's form beside its parts: its clock and their number.
 const ENTRY: usize = 12;
 

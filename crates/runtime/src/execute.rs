@@ -55,6 +55,7 @@ impl Runtime {
         let mut last = self.cost.now();
         for number in 0..self.functions.nodes().len() {
             let mask = core::mem::take(&mut self.scratch.inputs[number]);
+            self.scratch.passed[number] = mask;
             if mask == 0 {
                 continue;
             }

@@ -58,6 +58,8 @@ pub(crate) struct Scratch {
     pub(crate) units: [[UnitPlace; BURST]; MAX_SCOPES],
     pub(crate) faults: [Malformed; BURST],
     pub(crate) inputs: Vec<u64>,
+    /// The packets that each function was given, as masks.
+    pub(crate) passed: Vec<u64>,
     pub(crate) outcome: Outcome,
     /// The next node of packets in later stages, as in their metadata.
     pub(crate) next: [u8; BURST],
@@ -74,6 +76,7 @@ impl Scratch {
             units: [[NO_UNIT; BURST]; MAX_SCOPES],
             faults: [NO_FAULT; BURST],
             inputs: vec![0; functions],
+            passed: vec![0; functions],
             outcome: Outcome::default(),
             next: [0; BURST],
         }

@@ -311,6 +311,7 @@ mod tests {
             link: weir_packet::LinkType::Ethernet,
             dlt: 0,
             wire_len: 0,
+            path: 0,
             bytes: vec![0; bytes],
         };
         Entry {
@@ -338,7 +339,7 @@ mod tests {
 
     #[test]
     fn portions_go_on_where_the_last_one_ended() {
-        let entries: Vec<Entry> = (1..=10).map(|clock| entry(clock, 57)).collect();
+        let entries: Vec<Entry> = (1..=10).map(|clock| entry(clock, 53)).collect();
         let kept = Kept::after(entries, Clock::ZERO);
         let first = kept.portion(Clock::ZERO, 600, 200);
         assert_eq!(

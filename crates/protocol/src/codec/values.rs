@@ -52,6 +52,7 @@ fields! {
         wire_len: u32,
         time: Time,
         sequence: u64,
+        path: u32,
         bytes: Vec<u8>,
     }
     Change { at: u32, bytes: Vec<u8> }

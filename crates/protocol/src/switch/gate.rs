@@ -5,7 +5,7 @@ use weir_packet::{Disposition, Frame, FramePool, PacketMemory, Time, frame_flags
 use super::kept::Parked;
 use super::runtimes::Slot;
 use super::units::{Unit, mark};
-use super::{Switch, SwitchCount, SwitchDrop};
+use super::{Meter, Switch, SwitchCount, SwitchDrop};
 use crate::entry::to_frame;
 use crate::ids::{Clock, RuntimeId, UnitId, View};
 use crate::journal::Done;
@@ -109,7 +109,8 @@ impl Switch {
             return Some(frame);
         }
         meta.flags &= !SENDING;
-        let (len, disposition) = (meta.len, meta.disposition);
+        let (len, path, disposition) = (meta.len, meta.path(), meta.disposition);
+        let whole = meta.wire_len;
         self.outbox.journal.note(Done::LetOut {
             unit: UnitId(unit.id),
             view: View(unit.view),
@@ -132,8 +133,10 @@ impl Switch {
         if disposition == Disposition::Out {
             self.packets.out += 1;
             self.packets.bytes_out += u64::from(len);
+            self.meter.left(path, len);
             self.outbox.out.push(frame);
         } else {
+            self.meter.dropped(path, whole);
             self.drops.add(SwitchDrop::Functions);
             pool.give(frame);
         }
@@ -471,6 +474,7 @@ impl Switch {
                 if self.settings.plant != Some(Plant::BytesUncounted) {
                     self.packets.bytes_out += u64::from(meta.len);
                 }
+                self.meter.emitted(meta.len);
                 self.outbox.out.push(frame);
             } else {
                 self.take_events(memory.bytes(&frame));
@@ -556,13 +560,16 @@ impl Switch {
         self.packets.flying = self.packets.flying.saturating_sub(1);
         let meta = memory.meta_mut(&mut frame);
         meta.flags &= !SENDING;
+        let (len, path, whole) = (meta.len, meta.path(), meta.wire_len);
         match meta.disposition {
             Disposition::Out => {
+                self.meter.left(path, len);
                 self.packets.out += 1;
                 self.packets.bytes_out += u64::from(meta.len);
                 self.outbox.out.push(frame);
             }
             Disposition::Turned => {
+                self.meter.passed(path, len);
                 self.counts.add(SwitchCount::Turned);
                 self.packets.turning += 1;
                 self.turned.push(frame);
@@ -572,10 +579,17 @@ impl Switch {
                 pool.give(frame);
             }
             _ => {
+                self.meter.dropped(path, whole);
                 self.drops.add(SwitchDrop::Functions);
                 pool.give(frame);
             }
         }
+    }
+
+    /// Totals of what was let out, as it is billed.
+    pub fn meter(&mut self) -> &Meter {
+        self.meter.add_up();
+        &self.meter
     }
 
     /// A packet that was sent once, at `sent`, is answered by what `from` says.
@@ -657,6 +671,7 @@ impl Switch {
             meta.unit = 0;
             meta.clock = 0;
             meta.view = 0;
+            meta.set_path(0);
         }
         self.take(now, pool, turned);
     }

@@ -25,6 +25,7 @@ mod inbox;
 mod kept;
 mod leases;
 mod leaving;
+mod meter;
 mod moves;
 mod names;
 mod number;
@@ -54,6 +55,7 @@ use weir_telemetry::Counts;
 
 pub use counts::{SwitchCount, SwitchDrop};
 pub use histogram::Histogram;
+pub use meter::{Meter, Volume};
 pub use report::{HandOvers, Share, SwitchReport};
 
 use kept::Kept;
@@ -167,6 +169,7 @@ pub struct Switch {
     drops: Counts<SwitchDrop>,
     internal: Internal,
     packets: Packets,
+    meter: Meter,
     hand_overs: Histogram,
     /// Time of the packets that have come.
     packet_time: Time,
@@ -253,6 +256,7 @@ impl Switch {
             drops: Counts::default(),
             internal: Internal::default(),
             packets: Packets::default(),
+            meter: Meter::default(),
             hand_overs: Histogram::default(),
             packet_time: Time::ZERO,
             next_view: View::first_of(settings.generation),

@@ -255,6 +255,7 @@ fn copies_that_nobody_asked_for_are_dropped() {
         link: weir_packet::LinkType::Ethernet,
         dlt: 0,
         wire_len: 3,
+        path: 0,
         bytes: vec![1, 2, 3],
     };
     bed.tell(

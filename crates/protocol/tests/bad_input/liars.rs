@@ -71,6 +71,7 @@ pub(crate) fn part(disposition: Disposition) -> Part {
         link: LinkType::Ethernet,
         dlt: 1,
         wire_len: 60,
+        path: 0,
         bytes: vec![0x5a; 60],
     }
 }

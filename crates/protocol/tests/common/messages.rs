@@ -87,19 +87,28 @@ fn part() -> impl Strategy<Value = Part> {
         select(LinkType::ALL.to_vec()),
         any::<u16>(),
     );
-    let rest = (any::<u64>(), any::<u64>(), any::<u32>(), bytes());
+    let rest = (
+        any::<u64>(),
+        any::<u64>(),
+        any::<u32>(),
+        0..1u32 << 24,
+        bytes(),
+    );
     (marks, rest).prop_map(
-        |((disposition, flags, side, port, link, dlt), (time, sequence, wire_len, bytes))| Part {
-            disposition,
-            time: Time(time),
-            sequence,
-            flags,
-            side,
-            port,
-            link,
-            dlt,
-            wire_len,
-            bytes,
+        |((disposition, flags, side, port, link, dlt), (time, sequence, wire_len, path, bytes))| {
+            Part {
+                disposition,
+                time: Time(time),
+                sequence,
+                flags,
+                side,
+                port,
+                link,
+                dlt,
+                wire_len,
+                path,
+                bytes,
+            }
         },
     )
 }

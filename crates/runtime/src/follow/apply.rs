@@ -134,6 +134,7 @@ impl Runtime {
         let mut frame = input.remove(0);
         let meta = memory.meta_mut(&mut frame);
         meta.disposition = Disposition::Dropped;
+        meta.set_path(0);
         self.counts.take_in(1, u64::from(meta.len));
         self.give_up_packet(memory, &frame, EngineDrop::NoFrame);
         entries.push(frame);
@@ -152,6 +153,7 @@ impl Runtime {
         let frame = &mut input[0];
         let meta = memory.meta_mut(frame);
         meta.disposition = Disposition::Applied;
+        meta.set_path(0);
         let meta = *meta;
         self.set_clock(meta.unit, meta.clock);
         let silent = self.world.silent;

@@ -1,6 +1,8 @@
 //! Entries: the results of packets under a switch.
 
-use weir_packet::{Disposition, Frame, FrameMeta, FramePool, HEADROOM, META_BYTES, PacketMemory};
+use weir_packet::{
+    Disposition, Frame, FrameMeta, FramePool, HEADROOM, META_BYTES, PATH_BITS, PacketMemory,
+};
 
 use super::FOLLOWS;
 use super::units::WRITTEN;
@@ -9,12 +11,61 @@ use crate::classify::Classified;
 use crate::execute::Dispositions;
 use crate::notes::{self, Note};
 use crate::runtime::Runtime;
+use crate::scratch::all;
 
 /// Mandatory notes and events in a chunk of notes.
 #[derive(Clone, Copy, Default)]
 struct Chunk {
     needed: u64,
     events: u64,
+}
+
+/// Functions that the packets of a burst have passed.
+struct Paths<'a> {
+    /// Packets that each function was given, as masks.
+    passed: &'a [u64],
+    /// The path of all packets, where they have the same.
+    same: Option<u32>,
+}
+
+impl Paths<'_> {
+    /// Those of the first `n` packets.
+    fn of(passed: &[u64], n: usize) -> Paths<'_> {
+        let all = all(n);
+        let mut path = 0;
+        let mut same = true;
+        for (number, mask) in passed.iter().enumerate() {
+            match mask & all {
+                0 => {}
+                mask if mask == all => path |= path_bit(number),
+                _ => same = false,
+            }
+        }
+        Paths {
+            passed,
+            same: same.then_some(path),
+        }
+    }
+
+    /// As [`FrameMeta::path`] has it.
+    #[inline]
+    fn of_packet(&self, i: usize) -> u32 {
+        if let Some(path) = self.same {
+            return path;
+        }
+        let of = |(number, mask): (usize, &u64)| (mask >> i & 1) as u32 * path_bit(number);
+        self.passed
+            .iter()
+            .enumerate()
+            .map(of)
+            .fold(0, |path, bit| path | bit)
+    }
+}
+
+/// The bit of a function in [`FrameMeta::path`].
+#[inline]
+fn path_bit(number: usize) -> u32 {
+    1 << number.min(PATH_BITS - 1)
 }
 
 impl Runtime {
@@ -42,8 +93,10 @@ impl Runtime {
         // A turned packet has left this engine: it comes again as another.
         let left = dispositions.out | dispositions.turned;
         let mut bytes = 0;
+        let paths = Paths::of(&self.scratch.passed, n);
         for (i, frame) in input[..n].iter_mut().enumerate() {
             let meta = memory.meta_mut(frame);
+            meta.set_path(paths.of_packet(i));
             meta.disposition = if dispositions.out >> i & 1 != 0 {
                 Disposition::Out
             } else if dispositions.turned >> i & 1 != 0 {

@@ -353,6 +353,7 @@ pub(super) fn part_of(meta: &FrameMeta, bytes: &[u8]) -> Part {
         link: meta.link,
         dlt: meta.dlt,
         wire_len: meta.wire_len,
+        path: 0,
         bytes: bytes.to_vec(),
     }
 }

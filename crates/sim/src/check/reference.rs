@@ -175,6 +175,7 @@ mod tests {
             link: LinkType::Ethernet,
             dlt: 1,
             wire_len: bytes.len() as u32,
+            path: 0,
             bytes: bytes.to_vec(),
         }
     }

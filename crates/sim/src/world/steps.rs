@@ -733,6 +733,7 @@ fn made_up_part(disposition: Disposition) -> Part {
         link: LinkType::Ethernet,
         dlt: 0,
         wire_len: 60,
+        path: 0,
         bytes: vec![0x66; 60],
     }
 }
