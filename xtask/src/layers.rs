@@ -147,7 +147,7 @@ pub(crate) const LAYERS: [Layer; 19] = [
     // What hosts have to run: its store, its service, and an agent's side of that.
     Layer {
         folder: "coordinator",
-        own: &["weir-api", "weir-identity"],
+        own: &["weir-telemetry", "weir-api", "weir-identity"],
         others: None,
     },
     // Commands to threads, traces, taps, the server and the client: no driver, and no

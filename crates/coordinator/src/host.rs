@@ -1,5 +1,6 @@
 //! An agent's side: what its host has to run comes in, and how that stands goes out.
 
+use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::sync::Arc;
 
@@ -31,6 +32,51 @@ pub trait Work: Send + Sync + 'static {
     fn socket_of(&self, composition: &str) -> Option<PathBuf>;
 }
 
+/// What an agent has to say, whenever it changes.
+#[derive(Clone, Debug)]
+pub struct Reports {
+    /// How its shares stand.
+    pub shares: watch::Receiver<v1::HostReport>,
+    /// All that its ledgers have.
+    pub ledgers: watch::Receiver<v1::LedgerReport>,
+}
+
+/// Entries of ledgers in a message.
+const MOST_ENTRIES: usize = 1_000;
+
+/// An entry's place in its ledger.
+type Place = (Vec<u8>, u64, String, String, String);
+
+/// What a coordinator was told of ledgers over a connection.
+#[derive(Default)]
+struct ToldOf(BTreeMap<Place, v1::LedgerEntry>);
+
+impl ToldOf {
+    /// The entries of which something else was told, or nothing, in messages.
+    fn news(&mut self, report: &v1::LedgerReport) -> Vec<v1::LedgerReport> {
+        let mut news: Vec<v1::LedgerEntry> = Vec::new();
+        for entry in &report.entries {
+            let names = (entry.tenant.clone(), entry.chain.clone());
+            let place = (
+                entry.ledger.clone(),
+                entry.hour,
+                names.0,
+                names.1,
+                entry.function.clone(),
+            );
+            if self.0.get(&place) != Some(entry) {
+                self.0.insert(place, entry.clone());
+                news.push(entry.clone());
+            }
+        }
+        let messages = news.chunks(MOST_ENTRIES);
+        let message = |entries: &[v1::LedgerEntry]| v1::LedgerReport {
+            entries: entries.to_vec(),
+        };
+        messages.map(message).collect()
+    }
+}
+
 /// Attends a coordinator, until the connection is over: `connected` is called when it stands. Reports
 /// are sent as they change.
 ///
@@ -40,7 +86,7 @@ pub trait Work: Send + Sync + 'static {
 pub async fn attend<W: Work>(
     access: &Access,
     hello: v1::HostHello,
-    mut reports: watch::Receiver<v1::HostReport>,
+    mut reports: Reports,
     work: Arc<W>,
     connected: impl FnOnce(),
 ) -> Result<(), String> {
@@ -57,14 +103,24 @@ pub async fn attend<W: Work>(
         .map_err(|status| status.message().to_owned())?
         .into_inner();
     connected();
-    reports.mark_changed();
+    reports.shares.mark_changed();
+    reports.ledgers.mark_changed();
+    let mut told_of = ToldOf::default();
     loop {
         let told = tokio::select! {
             told = told.next() => told,
-            changed = reports.changed() => {
+            changed = reports.shares.changed() => {
                 changed.map_err(|_| "the agent ends".to_owned())?;
-                let report = reports.borrow_and_update().clone();
+                let report = reports.shares.borrow_and_update().clone();
                 say.send(of(Said::Report(report))).await.map_err(gone)?;
+                continue;
+            }
+            changed = reports.ledgers.changed() => {
+                changed.map_err(|_| "the agent ends".to_owned())?;
+                let news = told_of.news(&reports.ledgers.borrow_and_update());
+                for report in news {
+                    say.send(of(Said::Ledger(report))).await.map_err(gone)?;
+                }
                 continue;
             }
         };

@@ -29,6 +29,16 @@ const OWN_VERSION: u64 = 1;
 const OCTETS: TableDefinition<'_, &str, &[u8]> = TableDefinition::new("octets");
 /// Random octets that name this store.
 const ID: &str = "id";
+/// Numbers of ledgers, by composition, hour, ledger, tenant, chain and function.
+const LEDGER: TableDefinition<'_, &str, &[u8]> = TableDefinition::new("ledger");
+/// Prices by composition; those of one that is deleted stay, as its numbers do.
+const PRICES: TableDefinition<'_, &str, &[u8]> = TableDefinition::new("prices");
+/// Hours that the ledger keeps: 400 days. Older ones go when a newer one comes.
+const KEPT_HOURS: u64 = 400 * 24;
+/// The hour up to which the ledger was looked through for old ones.
+const PRUNED: &str = "pruned";
+/// Hours between two such looks.
+const PRUNE: u64 = 24;
 /// Name of the file.
 const FILE: &str = "coordinator.redb";
 
@@ -46,6 +56,8 @@ struct Kept {
     switches: Vec<String>,
     #[prost(string, repeated, tag = "5")]
     addresses: Vec<String>,
+    #[prost(message, tag = "6")]
+    prices: Option<v1::Prices>,
 }
 
 /// The store of one coordinator.
@@ -145,9 +157,20 @@ impl Store {
     /// It can't be written.
     pub fn put(&self, taken: &Taken) -> Result<(), String> {
         let name = taken.wanted.facts.name.as_str();
+        let prices = taken.wanted.facts.prices.as_ref();
+        let prices = prices.map(|prices| prices.encode_to_vec());
         let kept = kept(taken).encode_to_vec();
-        self.change(Some(taken.revision), |compositions| {
-            compositions.insert(name, kept.as_slice()).map(drop)
+        self.write(|writing| {
+            let mut compositions = writing.open_table(COMPOSITIONS)?;
+            compositions.insert(name, kept.as_slice())?;
+            let mut all = writing.open_table(PRICES)?;
+            match prices {
+                Some(prices) => all.insert(name, prices.as_slice())?,
+                None => all.remove(name)?,
+            };
+            let mut numbers = writing.open_table(NUMBERS)?;
+            numbers.insert(REVISION, taken.revision)?;
+            Ok(())
         })
     }
 
@@ -157,13 +180,89 @@ impl Store {
     ///
     /// It can't be written.
     pub fn remove(&self, name: &str) -> Result<(), String> {
-        self.change(None, |compositions| compositions.remove(name).map(drop))
+        self.write(|writing| {
+            writing.open_table(COMPOSITIONS)?.remove(name)?;
+            Ok(())
+        })
     }
 
-    fn change(
+    /// Adds what an agent has reported of ledgers; when it returns it is on the disk. Of two reports about
+    /// one number the greater counts, so that one may come twice, or late.
+    ///
+    /// # Errors
+    ///
+    /// It can't be written: all of it may be said again.
+    pub fn put_ledger(&self, entries: &[v1::LedgerEntry]) -> Result<(), String> {
+        let Some(newest) = entries.iter().map(|entry| entry.hour).max() else {
+            return Ok(());
+        };
+        self.write(|writing| {
+            let mut ledger = writing.open_table(LEDGER)?;
+            for entry in entries {
+                let key = ledger_key(entry);
+                let known = ledger.get(key.as_str())?;
+                let known = known.and_then(|it| v1::LedgerEntry::decode(it.value()).ok());
+                let now = known
+                    .as_ref()
+                    .map_or_else(|| entry.clone(), |it| later(it, entry));
+                if known.as_ref() != Some(&now) {
+                    ledger.insert(key.as_str(), now.encode_to_vec().as_slice())?;
+                }
+            }
+            let mut numbers = writing.open_table(NUMBERS)?;
+            let pruned = numbers.get(PRUNED)?.map_or(0, |hour| hour.value());
+            if newest >= pruned + PRUNE {
+                let oldest = newest.saturating_sub(KEPT_HOURS);
+                ledger.retain(|key, _| hour_of(key).is_some_and(|hour| hour >= oldest))?;
+                numbers.insert(PRUNED, newest)?;
+            }
+            Ok(())
+        })
+    }
+
+    /// All that was reported of a composition's ledgers.
+    ///
+    /// # Errors
+    ///
+    /// It can't be read.
+    pub fn ledger(&self, composition: &str) -> Result<Vec<v1::LedgerEntry>, String> {
+        let read = || -> Result<Vec<v1::LedgerEntry>, redb::Error> {
+            let database = self.database.lock().unwrap_or_else(PoisonError::into_inner);
+            let database = database.as_ref().ok_or(redb::Error::DatabaseClosed)?;
+            let reading = database.begin_read()?;
+            // One that ends a name comes before all that another name could have.
+            let (from, to) = (format!("{composition}\0"), format!("{composition}\x01"));
+            let mut all = Vec::new();
+            for entry in reading
+                .open_table(LEDGER)?
+                .range(from.as_str()..to.as_str())?
+            {
+                all.extend(v1::LedgerEntry::decode(entry?.1.value()).ok());
+            }
+            Ok(all)
+        };
+        read().map_err(|why| format!("can't read the store: {why}"))
+    }
+
+    /// The prices of a composition, those it had where it is deleted.
+    ///
+    /// # Errors
+    ///
+    /// They can't be read.
+    pub fn prices(&self, composition: &str) -> Result<Option<v1::Prices>, String> {
+        let read = || -> Result<Option<v1::Prices>, redb::Error> {
+            let database = self.database.lock().unwrap_or_else(PoisonError::into_inner);
+            let database = database.as_ref().ok_or(redb::Error::DatabaseClosed)?;
+            let prices = database.begin_read()?.open_table(PRICES)?;
+            let prices = prices.get(composition)?;
+            Ok(prices.and_then(|prices| v1::Prices::decode(prices.value()).ok()))
+        };
+        read().map_err(|why| format!("can't read the store: {why}"))
+    }
+
+    fn write(
         &self,
-        revision: Option<u64>,
-        what: impl FnOnce(&mut redb::Table<'_, &str, &[u8]>) -> Result<(), redb::StorageError>,
+        what: impl FnOnce(&redb::WriteTransaction) -> Result<(), redb::Error>,
     ) -> Result<(), String> {
         let mut place = self.database.lock().unwrap_or_else(PoisonError::into_inner);
         // An error leaves a database that takes nothing any more, also once the disk has room again.
@@ -175,10 +274,7 @@ impl Store {
         let write = || -> Result<(), redb::Error> {
             let database = database.as_ref().ok_or(redb::Error::DatabaseClosed)?;
             let writing = database.begin_write()?;
-            what(&mut writing.open_table(COMPOSITIONS)?)?;
-            if let Some(revision) = revision {
-                writing.open_table(NUMBERS)?.insert(REVISION, revision)?;
-            }
+            what(&writing)?;
             writing.commit()?;
             Ok(())
         };
@@ -215,6 +311,8 @@ fn prepare(database: &Database, new: [u8; 16]) -> Result<(u64, [u8; 16]), redb::
     let writing = database.begin_write()?;
     let (version, id) = {
         writing.open_table(COMPOSITIONS)?;
+        writing.open_table(LEDGER)?;
+        writing.open_table(PRICES)?;
         let mut numbers = writing.open_table(NUMBERS)?;
         let version = numbers.get(VERSION)?.map(|version| version.value());
         if version.is_none() {
@@ -238,6 +336,7 @@ fn kept(taken: &Taken) -> Kept {
         switches,
         addresses,
         keys,
+        prices,
     } = taken.wanted.facts.clone();
     Kept {
         share: Some(v1::Share {
@@ -253,6 +352,35 @@ fn kept(taken: &Taken) -> Kept {
         switches,
         addresses,
         keys,
+        prices,
+    }
+}
+
+/// Where a ledger's entry is kept. Names have no control characters.
+fn ledger_key(entry: &v1::LedgerEntry) -> String {
+    let ledger: String = (entry.ledger.iter())
+        .map(|octet| format!("{octet:02x}"))
+        .collect();
+    format!(
+        "{}\0{:010}\0{ledger}\0{}\0{}\0{}",
+        entry.composition, entry.hour, entry.tenant, entry.chain, entry.function
+    )
+}
+
+/// The hour of a ledger's entry.
+fn hour_of(key: &str) -> Option<u64> {
+    key.split('\0').nth(1)?.parse().ok()
+}
+
+/// Of two reports about one entry, the later: its numbers only ever grow.
+fn later(one: &v1::LedgerEntry, other: &v1::LedgerEntry) -> v1::LedgerEntry {
+    v1::LedgerEntry {
+        packets: one.packets.max(other.packets),
+        bytes: one.bytes.max(other.bytes),
+        dropped: one.dropped.max(other.dropped),
+        sampled_ns: one.sampled_ns.max(other.sampled_ns),
+        sampled: one.sampled.max(other.sampled),
+        ..one.clone()
     }
 }
 
@@ -270,6 +398,7 @@ fn taken(kept: Kept) -> Result<Taken, String> {
                 switches: kept.switches,
                 addresses: kept.addresses,
                 keys: kept.keys,
+                prices: kept.prices,
             },
             files: share.files.ok_or("it has no files")?,
         },
@@ -292,6 +421,11 @@ mod tests {
                     switches: vec!["alpha".to_owned()],
                     addresses: vec!["10.0.0.1:1".to_owned()],
                     keys: [("ports".to_owned(), "gen".to_owned())].into(),
+                    prices: Some(v1::Prices {
+                        currency: name.to_owned(),
+                        packets: revision,
+                        ..v1::Prices::default()
+                    }),
                 },
                 files: v1::Files {
                     composition: "a.yaml".to_owned(),
@@ -321,6 +455,45 @@ mod tests {
         let store = Store::open(&folder).unwrap();
         assert_eq!(store.load(), Ok((3, vec![some("a", 2)])));
         assert_eq!(store.id(), id);
+        // Bills are made of what is deleted, too.
+        assert_eq!(store.prices("b").unwrap().unwrap().packets, 3);
+        assert_eq!(store.prices("c"), Ok(None));
+        drop(store);
+        fs::remove_dir_all(&folder).unwrap();
+    }
+
+    #[test]
+    fn a_report_of_a_ledger_may_come_twice_and_late() {
+        let folder = std::env::temp_dir().join(format!("weir-ledgers-{}", std::process::id()));
+        let store = Store::open(&folder).unwrap();
+        let entry = |composition: &str, hour, ledger: u8, packets| v1::LedgerEntry {
+            composition: composition.to_owned(),
+            ledger: vec![ledger; 16],
+            hour,
+            tenant: "acme".to_owned(),
+            chain: "edge".to_owned(),
+            packets,
+            bytes: 60 * packets,
+            ..v1::LedgerEntry::default()
+        };
+        let start = 500_000;
+        store
+            .put_ledger(&[entry("a", start, 1, 5), entry("a", start, 2, 7)])
+            .unwrap();
+        store
+            .put_ledger(&[entry("a", start, 1, 9), entry("ab", start, 1, 1)])
+            .unwrap();
+        store.put_ledger(&[entry("a", start, 1, 5)]).unwrap();
+        store.put_ledger(&[]).unwrap();
+        drop(store);
+        let store = Store::open(&folder).unwrap();
+        let kept = [entry("a", start, 1, 9), entry("a", start, 2, 7)];
+        assert_eq!(store.ledger("a").unwrap(), kept);
+        // What is too old goes.
+        let late = entry("ab", start + KEPT_HOURS + 1, 1, 2);
+        store.put_ledger(std::slice::from_ref(&late)).unwrap();
+        assert_eq!(store.ledger("a"), Ok(vec![]));
+        assert_eq!(store.ledger("ab"), Ok(vec![late]));
         drop(store);
         fs::remove_dir_all(&folder).unwrap();
     }

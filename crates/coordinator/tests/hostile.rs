@@ -36,6 +36,7 @@ impl Reader for Plain {
             hosts,
             addresses: Vec::new(),
             keys: BTreeMap::new(),
+            prices: None,
         })
     }
 }

@@ -10,6 +10,7 @@
 //! - [`configuration`]: another one for a run, which its driver reads (docs/reload.md).
 //! - [`upgrade`]: the programs of its processes, and others in their places (docs/upgrade.md).
 //! - [`hosts`]: the hosts that a run looks after; [`events`]: events of these and of runtimes.
+//! - [`ledger`]: what tenants have used, in memory or a file that outlives a process.
 //! - [`client`]: the instances of this user, and a connection to one.
 //!
 //! `server` and `client` are behind the feature `service`. Arguments of commands are
@@ -24,6 +25,7 @@ pub mod configuration;
 pub mod counters;
 pub mod events;
 pub mod hosts;
+pub mod ledger;
 pub mod observe;
 #[cfg(feature = "service")]
 pub mod server;

@@ -89,6 +89,7 @@ fn chain(
         ("ports", before.ports == after.ports),
         ("match", before.selector == after.selector),
         ("plan", before.plan == after.plan),
+        ("tenant", before.tenant == after.tenant),
     ] {
         if !same {
             refused.push(format!(

@@ -73,6 +73,8 @@ pub struct Chain {
     pub ports: Vec<PortDecl>,
     /// Which packets it takes.
     pub selector: Selector,
+    /// The tenant whom it is billed to, where the file names one.
+    pub tenant: Option<String>,
     /// The texts that its functions have read.
     pub texts: Vec<NamedText>,
 }
@@ -446,6 +448,7 @@ fn chain(
         instances,
         ports,
         selector,
+        tenant: raw.tenant.clone(),
         texts,
     }
 }

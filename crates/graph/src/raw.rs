@@ -93,6 +93,7 @@ pub(crate) struct RawChain {
     pub(crate) selector: Option<Node>,
     pub(crate) flows: Option<Node>,
     pub(crate) plan: Option<Node>,
+    pub(crate) tenant: Option<String>,
     /// `nfs:`, until its entries are read.
     nfs: Option<Node>,
     pub(crate) entries: Vec<RawEntry>,
@@ -209,6 +210,12 @@ pub(crate) fn chain_keys(alone: bool) -> Keys<RawChain> {
             "Which packets the chain takes.",
             defined("selectors"),
             |raw, selector| raw.selector = Some(selector),
+        )
+        .key(
+            "tenant",
+            "Name of the tenant whom the chain is billed to; the composition's, or `default`, without it.",
+            Name("the name of a tenant"),
+            |raw, tenant| raw.tenant = Some(tenant),
         )
         .key(
             "flows",

@@ -6,6 +6,8 @@
 //! doc comment. JSON, the Prometheus text, messages, documents and tests read the
 //! table, so none of them can lag behind the code.
 //!
+//! What is counted for bills is in [`usage`]: a ledger's numbers, and how they are put together.
+//!
 //! Counting is an addition to a field or an array slot. Everything else here is for
 //! readers of the counts.
 
@@ -13,6 +15,7 @@ mod counters;
 mod counts;
 mod entry;
 pub mod prometheus;
+pub mod usage;
 
 pub use counters::Counters;
 pub use counts::{Counts, Label};

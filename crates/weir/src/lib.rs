@@ -31,6 +31,7 @@ mod args;
 mod ask;
 #[cfg(feature = "control")]
 mod attend;
+mod billing;
 mod chains;
 mod check;
 #[cfg(feature = "control")]
@@ -107,6 +108,8 @@ pub fn main_with_args(
         Command::Up(up) => run::up::run(&up, &kinds),
         #[cfg(feature = "control")]
         Command::Get(get) => ask::get(&get),
+        #[cfg(feature = "control")]
+        Command::Bill(bill) => ask::bill(&bill),
         #[cfg(feature = "control")]
         Command::Move(what) => ask::move_units(&what),
         #[cfg(feature = "control")]

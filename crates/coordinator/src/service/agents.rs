@@ -83,7 +83,7 @@ impl Shared {
 
     /// Hears an agent, until it is over, or takes nothing any more.
     async fn hear(
-        &self,
+        self: &Arc<Self>,
         (host, session): (&str, Session),
         caller: &Caller,
         mut said: Streaming<v1::HostSaid>,
@@ -97,6 +97,14 @@ impl Shared {
                 // One that is cut off, or whose certificate has expired, connects anew.
                 _ if !is_there || caller.is_over() => return,
                 Err(_) => {}
+                Ok(Some(Ok(v1::HostSaid {
+                    what: Some(Said::Ledger(report)),
+                }))) => {
+                    // One that is not kept is said again over the next connection.
+                    if self.keep_ledger(report).await.is_err() {
+                        return;
+                    }
+                }
                 Ok(Some(Ok(v1::HostSaid { what: Some(what) }))) => {
                     self.note(host, session, what);
                 }
@@ -137,7 +145,7 @@ impl Shared {
                     let _ = asked.send(tried);
                 }
             }
-            Said::Hello(_) => {}
+            Said::Hello(_) | Said::Ledger(_) => {}
         }
     }
 

@@ -107,6 +107,15 @@ impl Coordinator for Service {
         Ok(Response::new(ReceiverStream::new(changes)))
     }
 
+    async fn get_bill(
+        &self,
+        request: Request<v1::GetBillRequest>,
+    ) -> Result<Response<v1::GetBillResponse>, Status> {
+        Caller::of(&request, Need::View)?;
+        let bill = self.0.clone().bill(request.into_inner()).await?;
+        Ok(Response::new(bill))
+    }
+
     type AttendStream = Told<v1::HostTold>;
 
     async fn attend(

@@ -23,7 +23,8 @@ use super::shared::{Shared, locked};
 /// How long an instance may take to be connected.
 const CONNECT: Duration = Duration::from_secs(10);
 /// Calls of an instance that change nothing: a viewer may make them. All others take an operator.
-const VIEWS: [&str; 13] = [
+const VIEWS: [&str; 14] = [
+    "GetBill",
     "GetInfo",
     "GetStats",
     "WatchStats",

@@ -2,6 +2,7 @@
 
 mod agents;
 mod apply;
+mod bill;
 mod caller;
 mod coordinator;
 mod instances;

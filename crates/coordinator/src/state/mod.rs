@@ -26,7 +26,7 @@ pub(crate) const ANOTHER: u64 = u64::MAX;
 const MOST_STRANGERS: usize = 1_000;
 
 /// What was read of a composition.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq)]
 pub struct Facts {
     /// Its name.
     pub name: String,
@@ -38,6 +38,8 @@ pub struct Facts {
     pub addresses: Vec<String>,
     /// Its keys, each with its value as text: what can't change under traffic.
     pub keys: BTreeMap<String, String>,
+    /// Its prices, which may.
+    pub prices: Option<v1::Prices>,
 }
 
 /// A composition that is wanted.

@@ -35,6 +35,7 @@ fn wanted(name: &str, hosts: &[&str], ports: &str, text: &str) -> Wanted {
                 ("hosts".to_owned(), hosts.join(",")),
                 ("ports".to_owned(), ports.to_owned()),
             ]),
+            prices: None,
         },
         files: v1::Files {
             composition: "edge.yaml".to_owned(),

@@ -23,6 +23,7 @@ use crate::observe::{Arm, Places, Unseen};
 use crate::sets::Book;
 use crate::upgrade::Upgrades;
 
+use super::bill::Billed;
 use super::fresh::Fresh;
 use super::offer::Offer;
 use super::reloads::Reloads;
@@ -110,6 +111,8 @@ pub(super) struct Asked {
     pub(super) upgrades: Arc<Mutex<Option<Box<dyn Upgrades>>>>,
     /// The sets of addresses.
     pub(super) sets: Sets,
+    /// What its tenants are billed by.
+    pub(super) billed: Option<Billed>,
     /// Each stream that follows events has a clone: the count says how many there are.
     pub(super) followers: Arc<()>,
 }
@@ -197,6 +200,7 @@ impl Asked {
             reloads: Reloads::of(offer.configuration),
             upgrades: Arc::new(Mutex::new(offer.upgrades)),
             sets: Sets::of(book),
+            billed: offer.billed,
             followers: Arc::default(),
         })
     }

@@ -8,6 +8,7 @@ use weir_io::port::PortCounters;
 use weir_router::RouterCounts;
 use weir_runtime::{FlowReport, FunctionReport, Report};
 use weir_telemetry::prometheus::{Family, Labels, Text};
+use weir_telemetry::usage::UsageLine;
 use weir_telemetry::{Counters, Kind};
 
 use crate::command::{
@@ -17,6 +18,7 @@ use crate::command::{
 use crate::sets::SetCounts;
 
 use super::asked::{Asked, Counts};
+use super::bill::Billed;
 use super::reloads::ReloadCounts;
 
 /// Names of labels, by what they tell apart.
@@ -32,6 +34,7 @@ const STAGE: &[&str] = &["chain", "stage"];
 const RUNTIME: &[&str] = &["place"];
 const THREAD: &[&str] = &["thread"];
 const SET: &[&str] = &["set"];
+const BILLED: &[&str] = &["tenant", "chain", "function"];
 
 /// The data that the text shows.
 struct Shown<'a> {
@@ -41,6 +44,7 @@ struct Shown<'a> {
     inputs: &'a [v1::PortInfo],
     outputs: &'a [v1::PortInfo],
     counts: &'a Counts,
+    billed: &'a [UsageLine],
 }
 
 /// All metrics as they stand.
@@ -52,6 +56,7 @@ pub(super) fn text(asked: &Asked, counts: &Counts) -> String {
         inputs: asked.inputs(),
         outputs: asked.outputs(),
         counts,
+        billed: &asked.billed.as_ref().map_or_else(Vec::new, Billed::totals),
     };
     let mut text = Text::new();
     shown.write(&mut text);
@@ -91,6 +96,38 @@ impl Shown<'_> {
         self.switches(text);
         self.scaling(text);
         self.threads(text);
+        self.billed(text);
+    }
+
+    /// What the ledger has of tenants.
+    fn billed(&self, text: &mut Text) {
+        let with = |number: fn(&UsageLine) -> u64| {
+            let lines = self.billed.iter();
+            let lines = lines.map(move |line| {
+                let row = &line.row;
+                let labels = labels(BILLED, &[&row.tenant, &row.chain, &row.function]);
+                (labels, number(line))
+            });
+            lines.collect::<Vec<_>>()
+        };
+        let mut one = |name: &str, help, samples| {
+            text.write(&Family::new(name, Kind::Counter, help, BILLED), samples);
+        };
+        let help = "Packets that tenants are billed: let out by a chain, or given to a function.";
+        one("weir_billed_packets_total", help, with(|it| it.packets));
+        let help = "Bytes of the packets that tenants are billed.";
+        one("weir_billed_bytes_total", help, with(|it| it.bytes));
+        let help = "Packets that functions have dropped, and that tenants are billed.";
+        one(
+            "weir_billed_dropped_packets_total",
+            help,
+            with(|it| it.dropped),
+        );
+        // The average of an hour is not known before its end: until then it may go down.
+        let help = "Time of processors that tenants are billed, by the samples so far.";
+        let name = "weir_billed_compute_seconds";
+        let family = Family::seconds(name, Kind::Gauge, help, BILLED);
+        text.write(&family, with(|it| it.compute_ns));
     }
 
     fn instance(&self, text: &mut Text) {
@@ -361,6 +398,7 @@ mod tests {
             inputs: &[],
             outputs: &[],
             counts: &counts,
+            billed: &[],
         };
         shown.write(&mut text);
         let wanted: Vec<String> = text.families().iter().map(Family::row).collect();

@@ -3,6 +3,7 @@
 //! ([`crate::command`]).
 
 mod asked;
+mod bill;
 mod convert;
 mod fresh;
 mod http;
@@ -12,6 +13,7 @@ mod peers;
 mod reasons;
 mod reload;
 mod reloads;
+mod samples;
 mod service;
 mod set_book;
 mod sets;
@@ -26,6 +28,7 @@ use tokio::sync::oneshot;
 
 pub use crate::socket::{Socket, SocketError};
 use asked::Asked;
+pub use bill::{Billed, bill_of};
 pub use offer::Offer;
 
 /// A server that runs. When it is dropped its thread ends, and its socket is gone.

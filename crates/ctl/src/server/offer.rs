@@ -15,6 +15,8 @@ use crate::observe::Unseen;
 use crate::sets::SetLog;
 use crate::upgrade::Upgrades;
 
+use super::bill::Billed;
+
 /// Facts of a run beside its counts, and the way to its threads.
 #[derive(Debug)]
 pub struct Offer<'a> {
@@ -44,6 +46,8 @@ pub struct Offer<'a> {
     pub fixed_sets: BTreeMap<String, String>,
     /// Log of the changes of sets, which the process that takes this one's place reads; `None` without.
     pub set_log: Option<Box<dyn SetLog>>,
+    /// What its tenants are billed by; `None` without a switch.
+    pub billed: Option<Billed>,
     /// Command channels of the threads: those of places of runtimes first, that of the ports
     /// last.
     pub senders: Vec<CommandSender>,

@@ -20,7 +20,7 @@ use crate::observe::{Arm, Places, Unseen};
 
 use super::asked::{Asked, SHORTEST};
 use super::watches::{Engines, TapStream, TraceStream, Watchers};
-use super::{convert, http, peers};
+use super::{convert, http, peers, samples};
 use crate::socket::Socket;
 
 /// Longest request.
@@ -91,6 +91,7 @@ pub(super) fn start(
         }
         tokio::spawn(reload_on_hangup(hangups, asked.clone()));
         tokio::spawn(asked.clone().expire_sets());
+        tokio::spawn(samples::sample(asked.clone()));
         let Some(listener) = listener else {
             let _ = stopped.await;
             return;
@@ -421,6 +422,22 @@ impl Instance for Service {
         let counts = self.asked.counts().await?;
         let hosts = convert::hosts(&self.asked, &counts);
         Ok(Response::new(v1::ListHostsResponse { hosts }))
+    }
+
+    async fn get_bill(
+        &self,
+        request: Request<v1::GetBillRequest>,
+    ) -> Result<Response<v1::GetBillResponse>, Status> {
+        let Some(billed) = self.asked.billed.clone() else {
+            return Err(Status::unimplemented(NO_SWITCH));
+        };
+        let request = request.into_inner();
+        // Files are read.
+        let answer = tokio::task::spawn_blocking(move || billed.answer(&request)).await;
+        match answer {
+            Ok(answer) => answer.map(Response::new),
+            Err(_) => Err(Status::internal("the bill could not be made")),
+        }
     }
 
     type WatchEventsStream = ReceiverStream<Result<v1::Event, Status>>;

@@ -14,6 +14,7 @@ use crate::tree::Node;
 use crate::{form, read};
 
 use super::flowlets::{ComposedFlowlets, flowlet_keys};
+use super::prices::{Prices, price_keys};
 use super::scaling::ComposedScaling;
 
 /// Most hosts of a composition.
@@ -49,6 +50,8 @@ pub(crate) struct Draft {
     pub(super) heartbeat_ms: Option<u32>,
     pub(super) most_runtimes: Option<(u32, Span)>,
     pub(super) scaling: Option<(ComposedScaling, Span)>,
+    pub(super) tenant: Option<String>,
+    pub(super) prices: Option<Prices>,
 }
 
 /// A host.
@@ -158,6 +161,18 @@ fn settings(keys: Keys<Draft>) -> Keys<Draft> {
         "Runtimes are started and drained as their load asks for; as many as the hosts have stay without it.",
         Placed(scaling_keys()),
         |draft, by| draft.scaling = Some(by),
+    )
+    .key(
+        "tenant",
+        "Name under which chains are billed that name no tenant themselves; `default` without it.",
+        Name("the name of a tenant"),
+        |draft, tenant| draft.tenant = Some(tenant),
+    )
+    .key(
+        "prices",
+        "Prices of what tenants use, for `weir bill`.",
+        price_keys(),
+        |draft, prices| draft.prices = Some(prices),
     )
     .key(
         "set",

@@ -17,6 +17,7 @@
 
 mod flowlets;
 mod keys;
+mod prices;
 mod scaling;
 
 use core::fmt;
@@ -39,6 +40,9 @@ use keys::{Draft, DraftHost, MOST_HOSTS};
 pub use keys::{INTERVALS as SCALING_INTERVALS, composition_schema};
 #[cfg(test)]
 pub(crate) use keys::{host_keys, port_keys, scaling_keys};
+#[cfg(test)]
+pub(crate) use prices::price_keys;
+pub use prices::{NANO, Prices};
 pub use scaling::ComposedScaling;
 
 /// A value, and its place in the file.
@@ -106,6 +110,12 @@ pub struct Composition {
     hosts_say: bool,
     /// When runtimes are started and drained as their load asks for.
     pub scaling: Option<Placed<ComposedScaling>>,
+    /// Name under which chains are billed that name no tenant themselves.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub tenant: Option<String>,
+    /// Prices of what tenants use. A change of them takes no restart.
+    #[serde(skip)]
+    pub prices: Option<Prices>,
     #[serde(skip)]
     file: String,
     #[serde(skip)]
@@ -297,6 +307,8 @@ fn composition(root: &Node, report: &mut Report<'_>) -> Option<Composition> {
             value,
             place: report.texts.place(span),
         }),
+        tenant: draft.tenant,
+        prices: draft.prices,
         file: String::new(),
         text: String::new(),
     })

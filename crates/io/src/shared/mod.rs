@@ -31,7 +31,7 @@ use weir_packet::{Frame, MemberId, MemoryLayout, PacketMemory};
 use crate::sys::memfd::{self, FrameFile};
 
 pub use crate::sys::confine::end_with_parent;
-pub use crate::sys::memfd::{Pages, SharedMapping, Words};
+pub use crate::sys::memfd::{Longs, Pages, SharedMapping, Words};
 pub use crate::sys::robust::{HeldWord, is_holder_dead};
 pub use channel::{Channel, MOST_FDS, Message};
 pub use messages::{MessageInput, MessageOutput};

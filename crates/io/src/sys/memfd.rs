@@ -5,11 +5,16 @@
 //! changes of its length, so that nobody who was given it can take pages from
 //! under the others (which would end them with SIGBUS).
 //!
+//! A file with a name ([`SharedMapping::of_file`]) keeps what is in it when all processes are over. Its
+//! length can't be sealed: the caller keeps others from changing it, and it is on the disk whole before
+//! it is mapped, so that no full disk ends a process.
+//!
 //! # Safety
 //!
 //! A mapping is made by the kernel at an address of its choice, has the file's
-//! whole length, which can't change any more, and lives as long as the value.
-//! It is reached as atomic numbers only ([`Words`], [`SharedMapping::words`]),
+//! whole length, and lives as long as the value. Of a file without a name the length can't change any
+//! more; access behind the end of a file that was cut ends the process (SIGBUS), and reads nothing.
+//! It is reached as atomic numbers only ([`Words`], [`Longs`]),
 //! whose range is checked, or as a packet memory with that one's argument
 //! ([`Mapping`]): a file is for the one or the other.
 
@@ -21,9 +26,9 @@ use std::ops::Deref;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use std::ptr::NonNull;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
-use rustix::fs::{MemfdFlags, SealFlags};
+use rustix::fs::{FallocateFlags, MemfdFlags, SealFlags};
 use weir_packet::{Mapping, MemberId, PacketMemory};
 
 /// Bytes of a huge page.
@@ -130,6 +135,35 @@ impl SharedMapping {
         SharedMapping::map(fd, len)
     }
 
+    /// Gives the empty file that is open as `fd` so many bytes, all zeros, and room on the disk for them,
+    /// and maps it as [`SharedMapping::of_file`] does.
+    ///
+    /// # Errors
+    ///
+    /// There is no room, or it can't be mapped.
+    pub fn make_file(fd: OwnedFd, len: usize) -> io::Result<SharedMapping> {
+        rustix::fs::ftruncate(&fd, len as u64)?;
+        match rustix::fs::fallocate(&fd, FallocateFlags::empty(), 0, len as u64) {
+            // Such a file system gives room when it is written.
+            Ok(()) | Err(rustix::io::Errno::OPNOTSUPP) => {}
+            Err(error) => return Err(error.into()),
+        }
+        SharedMapping::map(fd, len)
+    }
+
+    /// Maps the file that is open as `fd`, of whatever kind, as long as it is now. Its content stays when
+    /// all processes that have it are over. Nobody may cut it: a process that reads behind its end is
+    /// ended by the kernel.
+    ///
+    /// # Errors
+    ///
+    /// It has no length, or can't be mapped.
+    pub fn of_file(fd: OwnedFd) -> io::Result<SharedMapping> {
+        let len = rustix::fs::fstat(&fd)?.st_size;
+        let len = usize::try_from(len).map_err(io::Error::other)?;
+        SharedMapping::map(fd, len)
+    }
+
     fn map(fd: OwnedFd, len: usize) -> io::Result<SharedMapping> {
         if len == 0 {
             return Err(io::Error::other("shared memory of no length"));
@@ -172,6 +206,20 @@ impl SharedMapping {
     pub fn words(&self, at: usize, count: usize) -> io::Result<Words> {
         let start = self.place(at, count, size_of::<AtomicU32>())?.cast();
         Ok(Words {
+            _mapping: self.clone(),
+            start,
+            count,
+        })
+    }
+
+    /// `count` numbers of 64 bits, `at` bytes from the start (a multiple of 8).
+    ///
+    /// # Errors
+    ///
+    /// If they are not in it.
+    pub fn longs(&self, at: usize, count: usize) -> io::Result<Longs> {
+        let start = self.place(at, count, size_of::<AtomicU64>())?.cast();
+        Ok(Longs {
             _mapping: self.clone(),
             start,
             count,
@@ -276,6 +324,29 @@ impl Deref for Words {
     }
 }
 
+/// Numbers of 64 bits in a [`SharedMapping`].
+#[derive(Debug)]
+pub struct Longs {
+    _mapping: SharedMapping,
+    start: NonNull<AtomicU64>,
+    count: usize,
+}
+
+// SAFETY: atomic numbers in a mapping that lives as long.
+unsafe impl Send for Longs {}
+// SAFETY: as above.
+unsafe impl Sync for Longs {}
+
+impl Deref for Longs {
+    type Target = [AtomicU64];
+    #[inline]
+    fn deref(&self) -> &[AtomicU64] {
+        // SAFETY: `longs` found the range to be inside the mapping, and
+        // aligned.
+        unsafe { std::slice::from_raw_parts(self.start.as_ptr(), self.count) }
+    }
+}
+
 /// Frames of a process that is over: [`PacketMemory::hand_over_again`] for
 /// what is in rings to it (each with the member of its writer), then
 /// [`PacketMemory::reclaim`] for the rest but what is in rings from it.
@@ -358,6 +429,29 @@ mod tests {
         for (at, count) in [(1, 1), (0, 1 << 20), (usize::MAX - 3, 1), (8_192, 1_025)] {
             assert!(two.words(at, count).is_err(), "{at} {count}");
         }
+    }
+
+    #[test]
+    fn a_file_with_a_name_keeps_what_is_in_it() {
+        let path = std::env::temp_dir().join(format!("weir-memfd-{}", std::process::id()));
+        let file = || {
+            let mut options = std::fs::OpenOptions::new();
+            let file = options.read(true).write(true).create(true).truncate(false);
+            OwnedFd::from(file.open(&path).unwrap())
+        };
+        assert!(SharedMapping::of_file(file()).is_err(), "it is empty");
+        let longs = SharedMapping::make_file(file(), 64)
+            .unwrap()
+            .longs(8, 7)
+            .unwrap();
+        longs[6].store(u64::MAX - 1, Relaxed);
+        drop(longs);
+        let again = SharedMapping::of_file(file()).unwrap();
+        assert_eq!(again.longs(56, 1).unwrap()[0].load(Relaxed), u64::MAX - 1);
+        for (at, count) in [(4, 1), (64, 1), (0, 9)] {
+            assert!(again.longs(at, count).is_err(), "{at} {count}");
+        }
+        std::fs::remove_file(&path).unwrap();
     }
 
     #[test]

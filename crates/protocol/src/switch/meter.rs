@@ -70,6 +70,9 @@ impl Meter {
     /// Adds the packets of one path to its functions.
     pub(super) fn add_up(&mut self) {
         let (mut path, volume) = self.run;
+        if volume.packets == 0 {
+            return;
+        }
         self.run.1 = Volume::default();
         while path != 0 {
             if let Some(function) = self.functions.get_mut(path.trailing_zeros() as usize) {

@@ -5,6 +5,8 @@ mod agent;
 #[cfg(feature = "control")]
 mod ask;
 #[cfg(feature = "control")]
+mod bill;
+#[cfg(feature = "control")]
 mod coordinator;
 mod flowlets;
 mod format;
@@ -54,6 +56,8 @@ pub(crate) use sim::Sim;
 pub(crate) use again::Again;
 pub(crate) use agent::Agent;
 #[cfg(feature = "control")]
+pub(crate) use bill::{Bill, BillFormat, time_of};
+#[cfg(feature = "control")]
 pub(crate) use coordinator::{Apply, At, Coordinated, Coordinator, Delete, Describe};
 pub(crate) use flowlets::FlowletsBy;
 pub(crate) use format::Format;
@@ -98,6 +102,9 @@ pub(crate) enum Command {
     #[cfg(feature = "control")]
     /// Runtimes, hosts, replicas or moves of a running cluster
     Get(Get),
+    #[cfg(feature = "control")]
+    /// What tenants have used, and what it costs
+    Bill(Bill),
     #[cfg(feature = "control")]
     /// Events of runtimes and hosts of a running cluster: deaths, recoveries, drains, moves
     Events(Events),
@@ -349,6 +356,13 @@ pub(crate) struct Run {
     /// Events of its runtimes and hosts
     #[arg(skip)]
     pub(crate) happened: weir_ctl::events::Events,
+    /// With `--runtimes`: folder of the ledger that `weir bill` reads. Without it what was used is known
+    /// as long as the run lasts (docs/billing.md)
+    #[arg(long, value_name = "FOLDER", requires = "runtimes")]
+    pub(crate) ledger: Option<PathBuf>,
+    /// What it is billed by
+    #[arg(skip)]
+    pub(crate) billing: Option<crate::billing::Billing>,
     /// With interfaces: run in spite of what `weir doctor` calls a problem
     #[arg(long)]
     pub(crate) force: bool,

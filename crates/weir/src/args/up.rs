@@ -51,6 +51,10 @@ pub(crate) struct Up {
     /// Address on which Prometheus finds metrics, as 127.0.0.1:9100; none without it
     #[arg(long, value_name = "ADDRESS")]
     pub(crate) metrics: Option<std::net::SocketAddr>,
+    /// Folder of the ledger that `weir bill` reads. Without it what was used is known as long as the run
+    /// lasts (docs/billing.md)
+    #[arg(long, value_name = "FOLDER")]
+    pub(crate) ledger: Option<PathBuf>,
     /// How the summary is printed
     #[arg(long, value_enum, default_value_t)]
     pub(crate) output: Format,

@@ -1,6 +1,7 @@
 //! Commands that ask an instance that runs, over its control socket.
 
 pub(crate) mod at;
+mod bill;
 mod compositions;
 mod drops;
 mod either;
@@ -29,6 +30,7 @@ pub(crate) use weir_ctl::client::Client;
 
 use crate::exit::Failure;
 
+pub(crate) use bill::bill;
 pub(crate) use compositions::{apply, delete, describe};
 pub(crate) use drops::drops;
 pub(crate) use either::{diff, get};

@@ -13,6 +13,8 @@
 //! edge/notify         the socket on which it says so
 //! edge/running        locked while any process of it lives
 //! ```
+//!
+//! Beside it is the folder of its ledgers, with one of each composition (docs/billing.md).
 
 use std::fs::{self, DirBuilder, File, OpenOptions};
 use std::io::{self, Write as _};
@@ -79,6 +81,12 @@ impl Folder {
         ShareFolder(self.path.join(composition))
     }
 
+    /// The folder of the ledgers, one for each composition. It is beside this one, since ledgers stay when
+    /// compositions go; names of hosts have no dot.
+    pub(super) fn ledgers(&self) -> PathBuf {
+        ledgers_beside(&self.path)
+    }
+
     /// The folder of a composition, for a thread that has the path alone.
     pub(super) fn of_path(path: &Path, composition: &str) -> ShareFolder {
         ShareFolder(path.join(composition))
@@ -98,7 +106,20 @@ impl Folder {
     }
 }
 
+/// The folder of ledgers beside that of a host's agent.
+fn ledgers_beside(path: &Path) -> PathBuf {
+    let mut name = path.file_name().unwrap_or_default().to_owned();
+    name.push(".ledgers");
+    path.with_file_name(name)
+}
+
 impl ShareFolder {
+    /// The folder of its ledgers.
+    pub(super) fn ledger(&self) -> PathBuf {
+        let host = self.0.parent().unwrap_or(Path::new(""));
+        ledgers_beside(host).join(self.0.file_name().unwrap_or_default())
+    }
+
     /// What the coordinator said of it, without the files; `None` where nothing was kept.
     pub(super) fn share(&self) -> io::Result<Option<v1::Shares>> {
         match fs::read(self.0.join("share")) {

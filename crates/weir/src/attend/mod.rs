@@ -6,6 +6,7 @@
 
 mod event;
 mod folder;
+mod ledgers;
 mod log;
 mod network;
 mod process;
@@ -14,9 +15,11 @@ mod shares;
 
 use std::path::PathBuf;
 use std::sync::mpsc::{RecvTimeoutError, channel};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use tokio::sync::watch;
+use weir_api::v1;
+use weir_coordinator::host::Reports;
 use weir_identity::check_name;
 
 use crate::args::Agent as Args;
@@ -30,6 +33,48 @@ use shares::Shares;
 
 /// Interval in which processes are looked after.
 const LOOK: Duration = Duration::from_millis(50);
+
+/// Interval in which ledgers are read for the coordinator.
+const LOOK_AT_LEDGERS: Duration = Duration::from_secs(2);
+
+/// Has the coordinator's thread tell what the ledgers have.
+struct Ledgers {
+    path: PathBuf,
+    report: watch::Sender<v1::LedgerReport>,
+    looked: Option<Instant>,
+    /// What was last said to be wrong.
+    failed: String,
+}
+
+impl Ledgers {
+    /// Reads the ledgers where that is due.
+    fn look(&mut self) {
+        if self.looked.is_some_and(|at| at.elapsed() < LOOK_AT_LEDGERS) {
+            return;
+        }
+        self.looked = Some(Instant::now());
+        match ledgers::report(&self.path) {
+            Ok(report) => {
+                self.failed.clear();
+                self.report.send_if_modified(|before| {
+                    let differs = *before != report;
+                    *before = report;
+                    differs
+                });
+            }
+            Err(error) => {
+                let why = error.to_string();
+                if why != self.failed {
+                    let path = self.path.display();
+                    say(format_args!(
+                        "warning: can't read the ledgers in {path}: {why}"
+                    ));
+                    self.failed = why;
+                }
+            }
+        }
+    }
+}
 
 /// Runs the agent until it is ended. What it has started goes on.
 pub(crate) fn run(args: &Args) -> Outcome {
@@ -50,7 +95,19 @@ pub(crate) fn run(args: &Args) -> Outcome {
     shares.attend();
     // The first word says what there is: files that are held are not sent again.
     let (reports, reported) = watch::channel(shares.report());
-    network::start(access, host, reported, (sender, reloads), &folder).map_err(Failure::outside)?;
+    let (ledgers, ledgers_reported) = watch::channel(v1::LedgerReport::default());
+    let mut reporter = Ledgers {
+        path: folder.ledgers(),
+        report: ledgers,
+        looked: None,
+        failed: String::new(),
+    };
+    reporter.look();
+    let said = Reports {
+        shares: reported,
+        ledgers: ledgers_reported,
+    };
+    network::start(access, host, said, (sender, reloads), &folder).map_err(Failure::outside)?;
     say(format_args!(
         "agent of host {host}, for the coordinator at {coordinator}"
     ));
@@ -73,6 +130,7 @@ pub(crate) fn run(args: &Args) -> Outcome {
             }
             differs
         });
+        reporter.look();
         service.alive();
         if signals.came() {
             service.stopping();

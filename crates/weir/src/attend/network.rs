@@ -6,9 +6,9 @@ use std::sync::mpsc::Sender;
 use std::time::Duration;
 
 use tokio::sync::mpsc::UnboundedReceiver;
-use tokio::sync::watch;
 use tonic::Code;
 use weir_api::v1;
+use weir_coordinator::host::Reports;
 use weir_coordinator::{Access, host};
 use weir_ctl::client;
 use weir_graph::load_composition;
@@ -31,7 +31,7 @@ type Ways = (Sender<Event>, UnboundedReceiver<Reload>);
 pub(super) fn start(
     access: Access,
     host: &str,
-    reports: watch::Receiver<v1::HostReport>,
+    reports: Reports,
     (events, mut reloads): Ways,
     folder: &Folder,
 ) -> Result<(), String> {
@@ -73,12 +73,7 @@ pub(super) fn start(
 }
 
 /// Attends the coordinator for as long as the program runs.
-async fn attend(
-    access: Access,
-    hello: v1::HostHello,
-    reports: watch::Receiver<v1::HostReport>,
-    work: Arc<OfHost>,
-) {
+async fn attend(access: Access, hello: v1::HostHello, reports: Reports, work: Arc<OfHost>) {
     let mut pause = SOONEST;
     let mut told = String::new();
     loop {

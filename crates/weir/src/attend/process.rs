@@ -64,6 +64,8 @@ impl Process {
             .arg(folder.key())
             .arg("--process-file")
             .arg(folder.process_file())
+            .arg("--ledger")
+            .arg(folder.ledger())
             .env("NOTIFY_SOCKET", folder.notify())
             .env_remove("WATCHDOG_USEC")
             .env_remove("WATCHDOG_PID")

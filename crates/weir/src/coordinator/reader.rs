@@ -9,6 +9,7 @@ use weir_graph::Composition;
 use weir_io::port::PortSpec;
 use weir_nf::host::Kind;
 
+use crate::billing::message_of;
 use crate::run::up;
 
 /// With the functions that this program has.
@@ -37,6 +38,7 @@ impl Reader for OfThisProgram {
                 .filter_map(|host| Some(host.address?.to_string()))
                 .collect(),
             keys: keys(&composition),
+            prices: composition.prices.as_ref().map(message_of),
         })
     }
 }

@@ -213,6 +213,7 @@ fn settings(
         memory,
         wakeful: args.never_sleeps(),
         happened: args.happened.clone(),
+        ledger: (args.billing.as_ref()).map(|billing| billing.ledger.clone()),
         ..ClusterSettings::default()
     }
 }

@@ -4,10 +4,11 @@ use std::net::TcpListener;
 
 use weir_ctl::command::CommandSender;
 use weir_ctl::observe::Unseen;
-use weir_ctl::server::{Offer, Server, Socket, SocketError};
+use weir_ctl::server::{Billed, Offer, Server, Socket, SocketError};
 use weir_graph::ChainFile;
 
 use crate::args::Run;
+use crate::billing::{Billing, message_of};
 use crate::exit::Failure;
 use crate::say::say;
 use crate::set_log;
@@ -80,6 +81,7 @@ pub(super) fn open_control(
         set_log,
         inputs: of(&ports.inputs),
         outputs: of(&ports.outputs),
+        billed: args.billing.as_ref().map(billed),
         senders,
     };
     let server = Server::start(socket, listener, offer).map_err(Failure::outside)?;
@@ -92,6 +94,16 @@ pub(super) fn open_control(
         }
     }
     Ok(Some(server))
+}
+
+/// What the run is billed by, as the server takes it.
+fn billed(billing: &Billing) -> Billed {
+    let prices = billing.prices.as_ref();
+    Billed {
+        ledger: billing.ledger.clone(),
+        folder: billing.folder.clone(),
+        prices: prices.map(message_of),
+    }
 }
 
 /// True if the user asked for the control socket.

@@ -53,6 +53,7 @@ use weir_nf::host::{Kind, Stage};
 use weir_runtime::{RunAtStart, RuntimeConfig};
 
 use crate::args::{Again, Run};
+use crate::billing::{self, Billing};
 use crate::driver::ChainPlan;
 use crate::exit::{Exit, Failure, Outcome};
 use crate::{chains, program, seed};
@@ -163,6 +164,7 @@ fn run_loaded(
         // One that could not run must not seem to stand by.
         live::looked_at(args, file, &ports)?;
     }
+    let args = &billed(args, file)?;
     let args = &match standby::stand(args, &plans)? {
         Stood::Alone => args.clone(),
         Stood::Has(lease) => Run {
@@ -176,6 +178,24 @@ fn run_loaded(
     }
     let chains = (&*plans, &*stages);
     whole_chains(args, file, chains, &ports, config, &mut watched)
+}
+
+/// The same run with a ledger, where it has switches, and none that another process keeps.
+fn billed(args: &Run, file: &ChainFile) -> Result<Run, Failure> {
+    if args.runtimes.is_none() || args.billing.is_some() {
+        return Ok(args.clone());
+    }
+    let stem = args.chain.file_stem().unwrap_or_default().to_string_lossy();
+    let name = args.name.as_deref().unwrap_or(&stem);
+    let ledger = billing::open(args.ledger.as_deref(), billing::names(name, None, file))?;
+    Ok(Run {
+        billing: Some(Billing {
+            ledger,
+            folder: args.ledger.clone(),
+            prices: None,
+        }),
+        ..args.clone()
+    })
 }
 
 /// Chains of one stage each, between captures.

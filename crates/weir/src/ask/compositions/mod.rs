@@ -23,7 +23,7 @@ type Client = CoordinatorClient<tonic::transport::Channel>;
 /// # Errors
 ///
 /// It can't be reached, or what came of asking.
-fn ask<T, F>(access: &Access, question: impl FnOnce(Client) -> F) -> Result<T, Failure>
+pub(super) fn ask<T, F>(access: &Access, question: impl FnOnce(Client) -> F) -> Result<T, Failure>
 where
     F: Future<Output = Result<T, Failure>>,
 {
@@ -41,7 +41,7 @@ where
 }
 
 /// The failure for an error status of a coordinator.
-fn failure(status: &tonic::Status) -> Failure {
+pub(super) fn failure(status: &tonic::Status) -> Failure {
     match status.code() {
         tonic::Code::Unavailable | tonic::Code::Unknown => Failure::outside(format!(
             "the coordinator has gone, or was started anew: {}; once it is there, `weir describe` tells \

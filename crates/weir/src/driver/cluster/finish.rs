@@ -80,6 +80,7 @@ impl Cluster {
 
     /// Sums up, when all runtimes are over.
     pub fn end(&mut self) -> ClusterEnd {
+        self.bill_rest();
         let mut end = ClusterEnd {
             gate: self.gate,
             hand_overs: core::mem::take(&mut self.hand_overs),

@@ -1,5 +1,6 @@
 //! The switch's thread: switches, and the runtimes around them.
 
+mod billing;
 mod carrier;
 mod deaths;
 mod end;
@@ -27,6 +28,7 @@ use std::os::fd::BorrowedFd;
 use std::sync::Arc;
 
 use weir_ctl::command::{CommandHandler, CommandSender};
+use weir_ctl::ledger::count::Bookkeeper;
 use weir_exec::{ExecError, Parker, Parks, Round, Team, Wakers, frames};
 use weir_nf::host::Stage;
 use weir_packet::{Disposition, Frame, FramePool, Internal, Time};
@@ -116,6 +118,8 @@ pub struct Cluster {
     handlers: Vec<Option<CommandHandler>>,
     /// Ends of flows that were asked for: as many as runtimes may ask for.
     ends_asked: EndsAsked,
+    /// What is let out is billed here.
+    books: Option<Bookkeeper>,
     /// Counted in the first chain's report.
     internal: Internal,
     // Buffers of a round, kept to save their allocation.
@@ -252,6 +256,7 @@ impl Cluster {
     fn round(&mut self, out: &mut Vec<Frame>, events: &mut Vec<u8>) -> Result<bool, ExecError> {
         self.keep_place()?;
         let now = self.clock.now();
+        self.bill(now);
         if let Some(patience) = self.patience() {
             self.still.round(now, patience);
         }

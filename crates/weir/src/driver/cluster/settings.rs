@@ -1,6 +1,7 @@
 //! Settings of a cluster.
 
 use weir_ctl::events::Events;
+use weir_ctl::ledger::Ledger;
 use weir_packet::MemoryLayout;
 use weir_protocol::flowlets::FlowletSettings;
 use weir_protocol::in_process::Keeping;
@@ -43,6 +44,8 @@ pub struct ClusterSettings {
     pub remote: Option<RemoteHosts>,
     /// Takes the events of runtimes.
     pub happened: Events,
+    /// Takes what is let out, for bills.
+    pub ledger: Option<Ledger>,
 }
 
 impl ClusterSettings {
@@ -95,6 +98,7 @@ impl Default for ClusterSettings {
             processes: None,
             remote: None,
             happened: Events::default(),
+            ledger: None,
         }
     }
 }

@@ -17,6 +17,7 @@ use super::super::ends::EndsAsked;
 use super::super::hand_overs::HandOvers;
 use super::super::link::Found;
 use super::super::process::SharedRoom;
+use super::billing;
 use super::end::GateCounts;
 use super::ended::{Deaths, Ended};
 use super::member::{Member, Site, State};
@@ -79,6 +80,8 @@ impl Cluster {
         let wakers = Wakers::new(settings.spread.threads(most as usize))?;
         let members = members(&stages, room.as_mut(), &settings, &found, &wakers)?;
         let (senders, handlers) = command_channels(&members)?;
+        let books = settings.ledger.clone();
+        let books = books.map(|ledger| billing::bookkeeper(ledger, &stages));
         Ok(Cluster {
             pool,
             clock: Clock::start(),
@@ -111,6 +114,7 @@ impl Cluster {
             senders,
             handlers,
             ends_asked: EndsAsked::default(),
+            books,
             internal: Internal::default(),
             entries: Vec::with_capacity(BURST),
             inbox: Vec::with_capacity(MESSAGES),

@@ -3,6 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use clap::Parser as _;
+use weir_ctl::ledger::names::Names;
 use weir_graph::{ChainFile, Composition, Diagnostic, Placed};
 use weir_io::port::PortSpec;
 use weir_nf::Sets;
@@ -10,6 +11,7 @@ use weir_nf::host::Kind;
 use weir_protocol::settings::Replication;
 
 use crate::args::{Args, Command, FlowletsBy, Run, ScalingBy};
+use crate::billing;
 use crate::chains;
 use crate::exit::Failure;
 use crate::say::say;
@@ -36,6 +38,12 @@ pub(crate) struct Composed {
 }
 
 impl Composed {
+    /// The rows of its ledger.
+    pub(super) fn ledger_names(&self) -> Names {
+        let composition = &self.composition;
+        billing::names(&composition.name, composition.tenant.as_deref(), &self.file)
+    }
+
     /// The ports of the run.
     ///
     /// # Errors

@@ -20,7 +20,7 @@ use weir_nf::host::Kind;
 
 use crate::args::Up;
 use crate::exit::{Exit, Failure, Outcome};
-use crate::{program, seed};
+use crate::{billing, program, seed};
 
 use super::{signals, texts};
 
@@ -75,7 +75,11 @@ pub(crate) fn run(args: &Up, kinds: &[Kind]) -> Outcome {
         programs: programs.clone(),
         passes_texts_on: !share.is_part,
     };
+    let ledger = (!share.switches.is_empty())
+        .then(|| billing::open(args.ledger.as_deref(), composed.ledger_names()))
+        .transpose()?;
     let supervised = supervise::Plan {
+        ledger,
         key: share.key,
         seed,
         hosts: hosts.clone(),

@@ -13,6 +13,7 @@ use rustix::process::Signal;
 use serde::Serialize;
 use weir_ctl::events::{About, Events, What};
 use weir_ctl::hosts::{HostState, Hosts, SwitchState};
+use weir_ctl::ledger::Ledger;
 use weir_exec::Restarts;
 use weir_io::live::{EndSignals, Hangups, Waiter};
 use weir_io::shared::Channel;
@@ -55,6 +56,8 @@ pub(super) struct Plan {
     pub(super) no_other: Option<String>,
     /// What switches and agents run.
     pub(super) programs: ProgramsOfRun,
+    /// The ledger that all switches count in, one after another; none where no switch is started here.
+    pub(super) ledger: Option<Ledger>,
 }
 
 /// Runs switches until one ends by itself.
@@ -280,11 +283,13 @@ impl Watch<'_> {
             start,
             before,
             has_former: former.is_some(),
+            has_ledger: self.plan.ledger.is_some(),
             upgraded: seat.upgraded.take(),
         };
         let input = std::io::stdin();
         let mut files = vec![self.mark.file(), input.as_fd()];
         files.extend(former.as_ref().map(|former| former.as_fd()));
+        files.extend(self.plan.ledger.as_ref().map(Ledger::file));
         switch.tell(BEGIN, &begin, &files);
         Ok(switch)
     }

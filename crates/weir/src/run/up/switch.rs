@@ -4,16 +4,18 @@
 //! another switch where this one dies.
 
 use std::io;
-use std::os::fd::AsFd as _;
+use std::os::fd::{AsFd as _, OwnedFd};
 use std::time::Instant;
 
 use weir_ctl::events::{About, Events, What};
 use weir_ctl::hosts::{HostPhase, HostState, Hosts};
+use weir_ctl::ledger::Ledger;
 use weir_io::shared::Channel;
 use weir_nf::host::Kind;
 use weir_protocol::Key;
 
 use crate::args::{Host, Raised, Run, Up};
+use crate::billing::{self, Billing};
 use crate::exit::{Failure, Outcome};
 use crate::{program, service};
 
@@ -51,6 +53,10 @@ pub(super) fn run(args: &Up, parent: u32, kinds: &[Kind]) -> Outcome {
         let former = channel.take_fd().ok_or_else(nothing)?;
         program::keep_former(former.into());
     }
+    let ledger = match begin.has_ledger {
+        true => Some(channel.take_fd().ok_or_else(nothing)?),
+        false => None,
+    };
     let composed = load(&args.composition, begin.seed, kinds)?;
     let happened = composed.run.happened.clone();
     let hosts = states(begin.hosts, &composed);
@@ -77,11 +83,29 @@ pub(super) fn run(args: &Up, parent: u32, kinds: &[Kind]) -> Outcome {
             host: begin.host,
             dead,
         }),
+        billing: Some(billing(args, &composed, ledger)?),
         duration: (args.duration).map(|most| most.saturating_sub(begin.since)),
         ..with_args(&composed, args)
     };
     let with = (begin.seed, kinds);
     upgrade::conclude(run_loaded(&run, &composed.file, with, None, Watched(None)))
+}
+
+/// What it is billed by: the ledger that switches before it have counted in, where they have one.
+fn billing(args: &Up, composed: &Composed, file: Option<OwnedFd>) -> Result<Billing, Failure> {
+    let names = composed.ledger_names();
+    let kept = file.map(Ledger::attach).transpose();
+    let kept = kept.map_err(|error| Failure::outside(format!("can't read the ledger: {error}")))?;
+    let ledger = match kept.filter(|kept| *kept.names() == names) {
+        Some(kept) => kept,
+        // The process that looks after this one is of a version that knows no ledger.
+        None => billing::open(args.ledger.as_deref(), names)?,
+    };
+    Ok(Billing {
+        ledger,
+        folder: args.ledger.clone(),
+        prices: composed.composition.prices.clone(),
+    })
 }
 
 /// The run of a composition with the words of the command line.

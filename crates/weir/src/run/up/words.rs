@@ -40,6 +40,9 @@ pub(super) struct Begin {
     /// The program before is the third file.
     #[serde(default)]
     pub(super) has_former: bool,
+    /// The ledger is the file behind that.
+    #[serde(default)]
+    pub(super) has_ledger: bool,
     /// The program that this switch is has taken the place of another one: which, for people.
     #[serde(default)]
     pub(super) upgraded: Option<String>,
