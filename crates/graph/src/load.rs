@@ -429,10 +429,8 @@ fn chain(
     };
     // A chain with mistakes has no graph to hold the options against.
     let known = (report.errors() == 0).then_some(&graph);
-    let plan = match &raw.plan {
-        Some(node) => plan_key::read(node, known, report),
-        None => Options::default(),
-    };
+    let plan = raw.plan.as_ref();
+    let plan = plan.map(|node| plan_key::read(node, known, report));
     Chain {
         stage: Stage {
             chain: raw.name.clone(),
@@ -444,7 +442,7 @@ fn chain(
             sets: sources.sets.clone(),
         },
         graph,
-        plan,
+        plan: plan.unwrap_or_default(),
         instances,
         ports,
         selector,

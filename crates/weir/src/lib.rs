@@ -91,6 +91,15 @@ fn run_agent(agent: &Agent, kinds: &[Kind]) -> exit::Outcome {
     }
 }
 
+/// The exit code of a command, whose failure is printed.
+fn exit_code(outcome: exit::Outcome) -> ExitCode {
+    let exit = outcome.unwrap_or_else(|failure| {
+        failure.print();
+        failure.exit
+    });
+    exit.into()
+}
+
 /// [`main_with`] with a command line of the caller's, for programs that have
 /// another use beside this one. Its first word is the program's name.
 pub fn main_with_args(
@@ -158,11 +167,7 @@ pub fn main_with_args(
         Command::Man(args) => man::man(&args),
         Command::EngineProcess(engine) => run::apart::run(&engine, &kinds),
     };
-    let exit = outcome.unwrap_or_else(|failure| {
-        failure.print();
-        failure.exit
-    });
-    exit.into()
+    exit_code(outcome)
 }
 
 /// All functions in the order of their names.

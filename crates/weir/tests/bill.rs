@@ -104,13 +104,14 @@ impl Cluster {
     fn whole(&self) -> Option<(Vec<u64>, u64)> {
         let runtimes = self.get("runtimes")?;
         let all = runtimes.as_array()?;
-        let sound = |row: &&Value| {
-            row["state"] == "ready" && row["unprotected"] == 0 && row["units"].as_u64() > Some(0)
-        };
-        if all.iter().filter(sound).count() < 3 {
+        let sound = |row: &&Value| row["state"] == "ready" && row["unprotected"] == 0;
+        let units: u64 = all.iter().filter_map(|row| row["units"].as_u64()).sum();
+        if all.iter().filter(sound).count() < 3 || units == 0 {
             return None;
         }
-        let agents = all.iter().filter(|row| row["site"] == "agent");
+        // One that has died owns no flow any more.
+        let owns = |row: &&Value| row["site"] == "agent" && row["units"].as_u64() > Some(0);
+        let agents = all.iter().filter(owns);
         let processes = agents.filter_map(|row| row["process"].as_u64());
         let died = all.iter().filter_map(|row| row["died"].as_u64()).sum();
         Some((processes.collect(), died))
@@ -172,15 +173,15 @@ fn captured(path: &str) -> (u64, u64) {
     (packets, bytes)
 }
 
-fn traffic(packets: &str) -> String {
-    format!("gen:flows=300,packets={packets},proto=tcp,payload=http,size=400,both=yes,seed=7")
+fn traffic(packets: &str, both: &str) -> String {
+    format!("gen:flows=300,packets={packets},proto=tcp,payload=http,size=400,both={both},seed=7")
 }
 
 /// Runtimes die, and others apply their packets again: each packet is billed once, with all functions
 /// that it has passed.
 #[test]
 fn what_a_killed_runtime_repeats_is_billed_once() {
-    let ports = format!("  in: {}\n  out: out.pcap", traffic("1M"));
+    let ports = format!("  in: {}\n  out: out.pcap", traffic("1M", "yes"));
     let mut cluster = Cluster::up(&example("webedge.yaml"), &ports, &[]);
     let (mut killed, mut noticed) = (0, None);
     while !cluster.has_ended() {
@@ -249,7 +250,7 @@ fn the_bill_is_what_the_kernel_saw_leave_though_switches_die() {
     let name = network.name("weir");
     let ports = format!(
         "  in: {},rate=20k\n  out: af-packet:outside",
-        traffic("100G")
+        traffic("100G", "no")
     );
     let mut cluster = Cluster::up(
         &example("webedge.yaml"),

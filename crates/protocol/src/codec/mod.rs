@@ -4,7 +4,7 @@
 //!
 //! | offset | bytes | field |
 //! |---|---|---|
-//! | 0 | 1 | version, 1 |
+//! | 0 | 1 | version, 2 |
 //! | 1 | 1 | kind |
 //! | 2 | 2 | zero |
 //! | 4 | 4 | bytes of the body, at most [`MAX_BODY`] |
@@ -25,7 +25,7 @@ use crate::message::{Message, Open, Workload};
 use field::{Field, Reader};
 
 /// Version of the encoding.
-pub const VERSION: u8 = 1;
+pub const VERSION: u8 = 2;
 
 /// Bytes in front of a message's body.
 pub const HEAD: usize = 8;
