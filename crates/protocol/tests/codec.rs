@@ -126,7 +126,7 @@ fn a_version_a_length_and_a_count_are_checked() {
         bytes[at..at + value.len()].copy_from_slice(value);
         Message::decode(&bytes).expect_err("refused")
     };
-    assert_eq!(with(0, &[2]), DecodeError::Version(2));
+    assert_eq!(with(0, &[1]), DecodeError::Version(1));
     assert_eq!(with(2, &[1]), DecodeError::Value("zero"));
     let long = (MAX_BODY as u32 + 1).to_le_bytes();
     assert_eq!(with(4, &long), DecodeError::TooLong);
@@ -156,7 +156,7 @@ fn the_form_of_one_message_is_what_the_document_says() {
         out: weir_protocol::Clock(3),
     };
     let expected = [
-        1, 4, 0, 0, 24, 0, 0, 0, // version, kind, zero, length
+        2, 4, 0, 0, 24, 0, 0, 0, // version, kind, zero, length
         8, 7, 6, 5, 4, 3, 2, 1, // unit
         2, 0, 0, 0, 1, 0, 0, 0, // view
         3, 0, 0, 0, 0, 0, 0, 0, // clock
