@@ -18,6 +18,7 @@ fn manual() -> String {
         include_str!("../../../docs/scaling.md"),
         include_str!("../../../docs/sets.md"),
         include_str!("../../../docs/billing.md"),
+        include_str!("../../../docs/elasticity.md"),
     ]
     .concat()
 }
