@@ -33,6 +33,7 @@ fn part(disposition: Disposition, bytes: &[u8]) -> Part {
         link: LinkType::Ethernet,
         dlt: 1,
         wire_len: bytes.len() as u32,
+        path: 0b101,
         bytes: bytes.to_vec(),
     }
 }
