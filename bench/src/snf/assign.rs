@@ -116,7 +116,7 @@ impl Assigner {
         owner: Slot,
     ) -> [Slot; MOST_COPIES] {
         match self {
-            Assigner::Flowlet(flowlets) => flowlets.likely(flow, usable, owner),
+            Assigner::Flowlet(flowlets) => flowlets.likely(flow, usable, [owner, 0]),
             Assigner::PerFlow(_) => [0; MOST_COPIES],
         }
     }

@@ -126,7 +126,7 @@ impl Bench {
         let now = Time(self.now + GAP / 2);
         while let Some(flow) = self.flowlets.due(now) {
             let owner = self.owners[flow as usize];
-            black_box(self.flowlets.likely(flow, &self.usable, owner));
+            black_box(self.flowlets.likely(flow, &self.usable, [owner, 0]));
             count += 1;
         }
         count

@@ -393,7 +393,7 @@ fn a_run_with_runtimes_has_a_bill() {
         &socket,
         "--quiet",
     ];
-    let mut child = weir(words).stdout(Stdio::null()).spawn().unwrap();
+    let _killed = Killed(weir(words).stdout(Stdio::null()).spawn().unwrap());
     let asked = |more: &[&str]| {
         let words = ["bill", socket.as_str()];
         run(words.iter().chain(more))
@@ -421,6 +421,14 @@ fn a_run_with_runtimes_has_a_bill() {
     let wrong = asked(&["--from", "yesterday"]);
     assert_eq!(wrong.code, 2);
     assert!(wrong.err.contains("write `2026-11-01`"), "{wrong:?}");
-    child.kill().unwrap();
-    child.wait().unwrap();
+}
+
+/// A process that ends with its test, however that ends.
+struct Killed(Child);
+
+impl Drop for Killed {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
 }

@@ -14,8 +14,10 @@ use super::{Action, Decision, Load, Need, Places, Policy, ScalingSettings, Setti
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Ahead {
     settings: ScalingSettings,
-    /// A runtime was asked for then, when so many ran or were to come.
-    starting: Option<(Time, usize)>,
+    /// A runtime was asked for then.
+    starting: Option<Time>,
+    /// Those that ran at the last step.
+    cluster: Vec<RuntimeId>,
     leaving: Option<RuntimeId>,
     /// Steps in a row at which the same last runtime had nothing to do.
     idle: Option<(RuntimeId, u32)>,
@@ -33,10 +35,25 @@ impl Ahead {
         Ok(Ahead {
             settings,
             starting: None,
+            cluster: Vec::new(),
             leaving: None,
             idle: None,
             last_change: Time::ZERO,
         })
+    }
+
+    /// Notes who came and went, whoever asked for it.
+    fn follow(&mut self, now: Time, cluster: &[RuntimeId]) {
+        let has_come = cluster.iter().any(|id| !self.cluster.contains(id));
+        let has_gone = self.cluster.iter().any(|id| !cluster.contains(id));
+        let is_overdue = |at: Time| now.since(at) >= self.settings.patience;
+        if has_come || self.starting.is_some_and(is_overdue) {
+            self.starting = None;
+        }
+        if has_come || has_gone {
+            self.last_change = now;
+            self.cluster = cluster.to_vec();
+        }
     }
 
     fn start(
@@ -46,13 +63,7 @@ impl Ahead {
         cluster: &[RuntimeId],
         places: Places,
     ) -> Option<Decision> {
-        let patience = self.settings.patience;
-        let has_come =
-            |(at, ran): &(Time, usize)| cluster.len() > *ran || now.since(*at) >= patience;
-        if self.starting.as_ref().is_some_and(has_come) {
-            self.starting = None;
-            self.last_change = now;
-        }
+        self.follow(now, cluster);
         let all = cluster.len() + places.coming;
         let why = match all < self.settings.minimum as usize {
             true => Why::BelowMinimum,
@@ -66,7 +77,7 @@ impl Ahead {
         if !is_needed || !may || places.coming > 0 || self.starting.is_some() {
             return None;
         }
-        self.starting = Some((now, cluster.len()));
+        self.starting = Some(now);
         self.last_change = now;
         Some(Decision {
             action: Action::Add,
@@ -201,6 +212,7 @@ mod tests {
             let (runtime, mode) = (RuntimeId(id), ScalingSettings::default().mode);
             Some(Action::Drain { runtime, mode })
         };
+        assert_eq!(step(1, &[], &[1, 2, 3]), None);
         for at in 20..22 {
             assert_eq!(step(at, &[3, 2], &[1, 2, 3]), None);
         }
@@ -210,10 +222,10 @@ mod tests {
         }
         assert_eq!(step(25, &[3], &[1, 2, 3]), drain(3));
         assert_eq!(step(26, &[3, 2], &[1, 2, 3]), None, "one at a time");
-        for at in 30..35 {
+        for at in 30..40 {
             assert_eq!(step(at, &[2], &[1, 2]), None, "a cool-down after it");
         }
-        assert_eq!(step(35, &[2], &[1, 2]), drain(2));
+        assert_eq!(step(40, &[2], &[1, 2]), drain(2));
         for at in 50..60 {
             assert_eq!(step(at, &[1], &[1]), None, "the fewest");
         }

@@ -100,14 +100,15 @@ impl Shared {
                 Ok(Some(Ok(v1::HostSaid {
                     what: Some(Said::Ledger(report)),
                 }))) => {
-                    // One that is not kept is said again over the next connection.
-                    if self.keep_ledger(report).await.is_err() {
-                        return;
-                    }
+                    // One that is not kept is said again when its hour has grown, or over the next
+                    // connection. The agent goes on: a full disk is no reason to lose it.
+                    let _ = self.keep_ledger(report).await;
                 }
                 Ok(Some(Ok(v1::HostSaid { what: Some(what) }))) => {
                     self.note(host, session, what);
                 }
+                // What a newer agent says.
+                Ok(Some(Ok(v1::HostSaid { what: None }))) => {}
                 Ok(_) => return,
             }
         }

@@ -12,6 +12,8 @@ use super::names::Names;
 
 /// Ending of the files.
 const ENDING: &str = "ledger";
+/// Name of the file that who opens or makes a ledger has locked meanwhile.
+const TURN: &str = "turn";
 /// Name of one that is not begun to the end.
 const BEGUN: &str = "begun";
 
@@ -26,6 +28,9 @@ pub fn open(folder: &Path, names: &Names, id: [u64; 2]) -> Result<Ledger, String
     let mut private = fs::DirBuilder::new();
     private.recursive(true).mode(0o700);
     private.create(folder).map_err(failed)?;
+    // Two that begin at a time would make one file, or take one number. Held until this returns.
+    let turn = File::create(folder.join(TURN)).map_err(failed)?;
+    turn.lock().map_err(failed)?;
     let files = files(folder).map_err(failed)?;
     for (_, path) in files.iter().rev() {
         let file = File::options().read(true).write(true).open(path);

@@ -46,7 +46,7 @@ pub(crate) struct Draft {
     pub(super) ports: DraftPorts,
     pub(super) replication: Option<(String, Span)>,
     pub(super) dispatch: Option<&'static str>,
-    pub(super) flowlets: Option<ComposedFlowlets>,
+    pub(super) flowlets: Option<(ComposedFlowlets, Span)>,
     pub(super) heartbeat_ms: Option<u32>,
     pub(super) most_runtimes: Option<(u32, Span)>,
     pub(super) scaling: Option<(ComposedScaling, Span)>,
@@ -141,7 +141,7 @@ fn settings(keys: Keys<Draft>) -> Keys<Draft> {
     .key(
         "flowlets",
         "New and open flows are given to runtimes by load, at each flowlet; without it a flow stays where it began.",
-        flowlet_keys(),
+        Placed(flowlet_keys()),
         |draft, by| draft.flowlets = Some(by),
     )
     .key(

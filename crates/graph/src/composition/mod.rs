@@ -299,7 +299,7 @@ fn composition(root: &Node, report: &mut Report<'_>) -> Option<Composition> {
         outputs: all(outputs),
         replication: draft.replication.map(place),
         dispatch: draft.dispatch,
-        flowlets: draft.flowlets,
+        flowlets: draft.flowlets.map(|(by, _)| by),
         heartbeat_ms: draft.heartbeat_ms,
         most_runtimes: draft.most_runtimes.map(|(most, _)| most),
         hosts_say,
@@ -468,6 +468,10 @@ fn runtimes(draft: &Draft, hosts: &[ComposedHost], report: &mut Report<'_>) {
     {
         let message = format!("the hosts may have {of_hosts} runtimes together, and not {most}");
         report.error_help(at, message, "let `most_runtimes` of a host be more");
+    }
+    if let (Some((_, at)), Some(_)) = (&draft.flowlets, draft.dispatch) {
+        let message = "`flowlets` gives out all flows: `dispatch` says nothing beside it";
+        report.error_help(*at, message, "leave one of them out");
     }
     if let Some((by, at)) = &draft.scaling {
         let said = draft.most_runtimes.map(|(most, _)| most);

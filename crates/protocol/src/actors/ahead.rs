@@ -17,6 +17,8 @@ use crate::plant::Plant;
 /// Time after which a copy is forgotten: once or twice this, in nanoseconds. A flow that was
 /// quiet for so long may as well wait for its state.
 const LIFE: u64 = 5_000_000_000;
+/// Bytes of a state that is sent ahead, at most: a longer one moves when it is needed.
+const LONGEST: usize = 64 << 10;
 /// Bytes of a copy beside its state, about.
 const FORM: usize = 96;
 
@@ -59,6 +61,12 @@ impl Copies {
 
     /// Keeps a copy; gives how many others were forgotten for it.
     fn keep(&mut self, now: Time, unit: UnitId, copied: Copied) -> usize {
+        let known = self.young.get(&unit).or_else(|| self.old.get(&unit));
+        let is_older =
+            |known: &Copied| (known.view, known.image.clock) > (copied.view, copied.image.clock);
+        if known.is_some_and(is_older) {
+            return 1;
+        }
         let mut forgotten = self.age(now);
         self.bytes += copied.size();
         forgotten += usize::from(self.old.remove(&unit).is_some());
@@ -109,11 +117,8 @@ impl Actors {
             return self.counts.add(ActorCount::AheadLate);
         }
         let state = self.export(unit);
-        if state
-            .as_ref()
-            .is_some_and(|state| state.len() > self.settings.most)
-        {
-            return self.counts.add(ActorCount::StateTooLong);
+        if state.as_ref().is_some_and(|state| state.len() > LONGEST) {
+            return self.counts.add(ActorCount::AheadTooLong);
         }
         for &runtime in to {
             if runtime == self.settings.id {
@@ -188,6 +193,13 @@ impl Actors {
         }
         self.counts.add(ActorCount::AheadStale);
         None
+    }
+
+    /// Forgets copies whose time is over.
+    pub(super) fn age_copies(&mut self, now: Time) {
+        let forgotten = self.copies.age(now);
+        self.counts
+            .add_many(ActorCount::AheadVain, forgotten as u64);
     }
 
     /// Copies that other runtimes have sent ahead, and that are kept now.

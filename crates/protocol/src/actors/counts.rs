@@ -56,6 +56,8 @@ labels! {
         AheadSent = "ahead_sent",
         /// No copy was sent ahead: the unit has gone on, or is not here.
         AheadLate = "ahead_late",
+        /// No copy was sent ahead: the state is too long for that.
+        AheadTooLong = "ahead_too_long",
         /// A copy came ahead and is kept.
         AheadKept = "ahead_kept",
         /// The state was here already: it was sent ahead.

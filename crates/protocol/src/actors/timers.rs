@@ -32,6 +32,7 @@ impl Actors {
         if self.sweep_at.is_some_and(|at| at <= now) {
             self.sweep(now, pool);
         }
+        self.age_copies(now);
         self.ask_ticks(now);
         self.want_leases(now);
         self.ask_about_ports(now);

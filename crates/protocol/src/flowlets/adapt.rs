@@ -3,7 +3,7 @@
 //! Once per epoch (100 ms), if enough flowlets moved to say something:
 //!
 //! - More than a tenth had to wait for their state: `alpha` grows by 5, and `copies` by one if
-//!   even so most copies were used. (The tenth is SNF's own figure: 9.57 % waited.)
+//!   a copy was of use at all. (The tenth is SNF's own figure: 9.57 % waited.)
 //! - Fewer than a twentieth had to: `alpha` falls by 5 towards the setting, and fuller runtimes
 //!   are preferred again; and `copies` falls by one, to 1 at least, where fewer than one in
 //!   16 copies was used.
@@ -86,7 +86,7 @@ impl Adapt {
         let before = (self.alpha, self.copies);
         if self.waited * 10 > self.moved {
             self.alpha = (self.alpha + ALPHA_STEP).min(ALPHA_MOST.max(self.least_alpha));
-            if self.copies > 0 && self.used * 2 > self.asked {
+            if self.copies > 0 && self.used > 0 {
                 self.copies = (self.copies + 1).min(MOST_COPIES as u8);
             }
         } else if self.waited * 20 < self.moved {

@@ -52,7 +52,7 @@ use loads::Loads;
 /// Number of a runtime at its switch, from 1; 0 is none.
 pub type Slot = u16;
 
-/// Units looked at in one call of [`Flowlets::due`], at most.
+/// Units looked at in vain in one call of [`Flowlets::due`], at most.
 const LOOKS: u32 = 64;
 
 /// Runtimes are not needed if the others can do their work, filled to this much less than
@@ -62,6 +62,9 @@ const DRAIN_BELOW: u32 = 10;
 /// Parts in 100 of its capacity up to which a runtime keeps a unit whose flowlet was cut by size:
 /// a little too much for some hundred microseconds costs less than to wait for the state.
 const AT_CUT: u64 = 125;
+
+/// Gaps in which a quiet unit's packets are waited for before its copies are given up.
+const PATIENCE: u64 = 8;
 
 /// Gaps after which half of a run of packets without a gap is forgotten.
 const LONG_RUN: u64 = 16;
@@ -80,6 +83,8 @@ mod mark {
     pub(super) const KNOWN: u8 = 16;
     /// Its last flowlet ended without a gap.
     pub(super) const CUT: u8 = 32;
+    /// It was looked at for copies since its last packet.
+    pub(super) const LOOKED: u8 = 64;
 }
 
 /// A unit's flowlet: half a cache line. All zero: there was none yet.
@@ -190,7 +195,7 @@ impl Flowlets {
         if let Some(record) = self.records.get_mut(place as usize) {
             record.last = now.0;
             record.bytes = record.bytes.saturating_add(bytes);
-            record.marks &= !mark::COPIED;
+            record.marks &= !(mark::COPIED | mark::LOOKED);
             self.loads.count(slot, bytes);
         }
     }
@@ -402,6 +407,35 @@ impl Flowlets {
         }
     }
 
+    /// A unit that is due has packets on their way still: it is due again in a while, unless it
+    /// has been quiet for long.
+    pub fn not_yet(&mut self, place: u32, now: Time) {
+        let patience = self.settings.gap.saturating_mul(PATIENCE);
+        if let Some(record) = self.records.get_mut(place as usize)
+            && now.0.saturating_sub(record.last) < patience
+        {
+            record.marks &= !mark::LOOKED;
+        }
+    }
+
+    /// A unit has another owner, by whatever decision: what its flowlet promises goes there.
+    pub fn moved(&mut self, place: u32, owner: Slot) {
+        let Some(record) = self.records.get_mut(place as usize) else {
+            return;
+        };
+        if record.slot == owner || record.marks & mark::KNOWN == 0 {
+            return;
+        }
+        if record.marks & mark::ACTIVE != 0 {
+            self.loads.release(record.slot, record.rate);
+            match owner {
+                0 => record.marks &= !mark::ACTIVE,
+                _ => self.loads.promise(owner, record.rate),
+            }
+        }
+        record.slot = owner;
+    }
+
     /// What was copied of a unit's state is not its last state any more.
     pub fn outdate(&mut self, place: u32) {
         if let Some(record) = self.records.get_mut(place as usize) {
@@ -426,31 +460,48 @@ impl Flowlets {
             };
             let idle = now.0.saturating_sub(record.last);
             debug_assert!(at <= now && record.marks & mark::QUEUED != 0);
-            if idle >= gap {
-                record.marks &= !mark::QUEUED;
-                self.stop(place);
-            } else if idle < half {
+            if idle < half {
                 self.quiet.push_back((Time(record.last).plus(half), place));
-            } else {
-                let is_due = self.adapt.copies() > 0 && record.marks & mark::COPIED == 0;
+                continue;
+            }
+            // A late look is as good as one in time: the flow is quiet still.
+            let is_due = record.marks & (mark::LOOKED | mark::KNOWN) == mark::KNOWN
+                && self.adapt.copies() > 0
+                && self.settings.packing != Packing::Hash;
+            if is_due {
+                record.marks |= mark::LOOKED;
+                let again = Time(record.last).plus(gap).max(now.plus(half.max(1)));
+                self.quiet.push_back((again, place));
+            } else if idle < gap {
                 self.quiet.push_back((Time(record.last).plus(gap), place));
-                if is_due {
-                    return Some(place);
-                }
+            } else {
+                record.marks &= !mark::QUEUED;
+            }
+            if idle >= gap {
+                self.stop(place);
+            }
+            if is_due {
+                return Some(place);
             }
         }
         None
     }
 
-    /// Runtimes that are likely to get the unit's next flowlet: drawn of `usable` ones but
-    /// `owner` with weights inverse to their place in the order (SNF §5). They are noted as having
+    /// Runtimes that are likely to get the unit's next flowlet: drawn of `usable` ones but the
+    /// `holders`, which have the state, with weights inverse to their place in the order (SNF §5). They are noted as having
     /// a copy; 0 fills the rest.
-    pub fn likely(&mut self, place: u32, usable: &[Slot], owner: Slot) -> [Slot; MOST_COPIES] {
+    pub fn likely(
+        &mut self,
+        place: u32,
+        usable: &[Slot],
+        holders: [Slot; 2],
+    ) -> [Slot; MOST_COPIES] {
         let mut picked = [0; MOST_COPIES];
         let wanted = usize::from(self.adapt.copies()).min(MOST_COPIES);
         let mut number = 0;
         while number < wanted {
-            let open = |slot: Slot, picked: &[Slot]| slot != owner && !picked.contains(&slot);
+            let open =
+                |slot: Slot, picked: &[Slot]| !holders.contains(&slot) && !picked.contains(&slot);
             let weights = usable.iter().enumerate();
             let weights = weights.map(|(at, &slot)| (slot, (1_u64 << 32) / (at as u64 + 1)));
             let all: u64 = weights

@@ -5,6 +5,11 @@ use core::fmt;
 /// Most runtimes that get a copy of one unit's state ahead of its next flowlet.
 pub const MOST_COPIES: usize = 9;
 
+/// Longest gap in nanoseconds: one minute.
+const GAP_MOST: u64 = 60_000_000_000;
+/// Highest capacity in bytes per second: 80 Tbit/s.
+const CAPACITY_MOST: u64 = 10_000_000_000_000;
+
 /// How a flowlet gets its runtime.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Packing {
@@ -95,11 +100,13 @@ impl FlowletSettings {
             return Err(Zero(name));
         }
         let most = [
-            ("copies", u32::from(self.copies), MOST_COPIES as u32),
-            ("ahead", self.ahead, 99),
-            ("target", self.target, 100),
-            ("start_at", self.start_at, 100),
-            ("alpha", self.alpha, 1_000),
+            ("gap", self.gap, GAP_MOST),
+            ("capacity", self.capacity, CAPACITY_MOST),
+            ("copies", u64::from(self.copies), MOST_COPIES as u64),
+            ("ahead", u64::from(self.ahead), 99),
+            ("target", u64::from(self.target), 100),
+            ("start_at", u64::from(self.start_at), 100),
+            ("alpha", u64::from(self.alpha), 1_000),
         ];
         match most.into_iter().find(|(_, value, most)| value > most) {
             Some((name, _, most)) => Err(OutOf(name, most)),
@@ -130,7 +137,7 @@ pub enum FlowletSettingsError {
     /// A number that has to be at least 1 is 0; its name.
     Zero(&'static str),
     /// A number is above the most that it may be; its name, and that number.
-    OutOf(&'static str, u32),
+    OutOf(&'static str, u64),
 }
 
 impl fmt::Display for FlowletSettingsError {

@@ -215,7 +215,7 @@ fn copies_go_ahead_once_per_quiet_and_are_worth_nothing_after_a_packet() {
     packet(&mut flowlets, 5, 10 * MS, 100, 1);
     assert_eq!(flowlets.due(Time(10 * MS + 249_000)), None);
     assert_eq!(flowlets.due(Time(10 * MS + 250_000)), Some(5));
-    let copies = flowlets.likely(5, &[1, 2, 3, 4, 6], 1);
+    let copies = flowlets.likely(5, &[1, 2, 3, 4, 6], [1, 0]);
     let given: Vec<Slot> = copies.into_iter().filter(|slot| *slot != 0).collect();
     assert_eq!(given.len(), 3);
     assert!(given.iter().all(|slot| [2, 3, 4, 6].contains(slot)));
@@ -228,7 +228,7 @@ fn copies_go_ahead_once_per_quiet_and_are_worth_nothing_after_a_packet() {
     assert_eq!(flowlets.due(Time(10 * MS + 500_000)), None);
     assert_eq!(flowlets.due(Time(10 * MS + 650_000)), Some(5));
     // The flowlet is over when the gap is.
-    flowlets.likely(5, &[1, 2], 1);
+    flowlets.likely(5, &[1, 2], [1, 0]);
     packet(&mut flowlets, 6, 10 * MS + 700_000, 100, 2);
     assert_eq!(flowlets.due(Time(10 * MS + 899_000)), None);
     assert_eq!(flowlets.due(Time(10 * MS + 900_000)), None);
@@ -245,7 +245,7 @@ fn likely_ones_are_the_first_more_often() {
     });
     let mut drawn = [0_u32; 9];
     for _ in 0..11_000 {
-        let [slot, ..] = flowlets.likely(1, &[1, 2, 3], 0);
+        let [slot, ..] = flowlets.likely(1, &[1, 2, 3], [0, 0]);
         drawn[usize::from(slot)] += 1;
     }
     // Weights 1, 1/2 and 1/3: six, three and two of eleven.
@@ -299,7 +299,7 @@ fn alpha_and_copies_follow_what_is_measured() {
         (0..ready).for_each(|_| flowlets.note(FlowletCount::MovedReady));
         (0..waiting).for_each(|_| flowlets.note(FlowletCount::MovedWaiting));
         (0..used).for_each(|_| flowlets.note(FlowletCount::CopyUsed));
-        flowlets.likely(1, &[1, 2, 3, 4], 0);
+        flowlets.likely(1, &[1, 2, 3, 4], [0, 0]);
         flowlets.advance(Time(n * 100 * MS));
         flowlets.adapted()
     };

@@ -15,6 +15,9 @@ use crate::message::{Message, MoveMode};
 use crate::plant::Plant;
 use crate::settings::Replication;
 
+/// Units whose states are asked for in one call, at most: the others' turn comes with the next.
+const ASKS: usize = 64;
+
 impl Switch {
     /// A packet of a unit with an owner begins a flowlet: finds a runtime for it, and opens a view
     /// there if that is another one.
@@ -96,15 +99,28 @@ impl Switch {
     }
 
     fn look_at_quiet(&mut self, now: Time) {
-        while let Some(flowlets) = &mut self.flowlets
-            && let Some(place) = flowlets.due(now)
-        {
+        for _ in 0..ASKS {
+            let Some(flowlets) = &mut self.flowlets else {
+                return;
+            };
+            let Some(place) = flowlets.due(now) else {
+                return;
+            };
             let unit = *self.units.at(place);
             let is_done = unit.is_settled() && unit.out == unit.sent && unit.wanted == 0;
-            if unit.id == 0 || !is_done || unit.has(mark::LONG) || self.recovery.is_some() {
+            if unit.id == 0 || unit.has(mark::LONG) || self.recovery.is_some() {
                 continue;
             }
-            let likely = flowlets.likely(place, &self.runtimes.usable, unit.owner);
+            if !is_done {
+                flowlets.not_yet(place, now);
+                continue;
+            }
+            let replica = match self.settings.replication {
+                Replication::EachBurst => unit.replica,
+                _ => 0,
+            };
+            let holders = [unit.owner, replica];
+            let likely = flowlets.likely(place, &self.runtimes.usable, holders);
             let likely = likely.iter().take_while(|slot| **slot != 0);
             let to: Vec<RuntimeId> = likely.filter_map(|&slot| self.runtimes.id(slot)).collect();
             if to.is_empty() {
@@ -134,8 +150,9 @@ impl Switch {
 
     /// Where units are given out by flowlet: bytes per second of all runtimes and what they can
     /// do, whether one more is to be started, and those that have nothing to do, the last first.
-    pub fn flowlet_need(&self) -> Option<((u64, u64), bool, Vec<RuntimeId>)> {
-        let flowlets = self.flowlets.as_ref()?;
+    pub fn flowlet_need(&mut self, now: Time) -> Option<((u64, u64), bool, Vec<RuntimeId>)> {
+        let flowlets = self.flowlets.as_mut()?;
+        flowlets.advance(now);
         let usable = &self.runtimes.usable;
         let idle = usable.iter().rev().take(flowlets.idle(usable));
         let idle = idle.filter_map(|&slot| self.runtimes.id(slot)).collect();

@@ -79,12 +79,15 @@ impl Switch {
             pool.give(frame);
             return;
         }
+        let can_copy = self.kept.copies() && self.kept.has_room() && self.leaves_reserve(pool, 2);
+        let can_keep =
+            !self.kept.keeps() || self.kept.has_room() && (can_copy || !self.kept.copies());
         if let Some(flowlets) = &self.flowlets
+            && can_keep
             && flowlets.begins(place, now, len)
         {
             self.begin_flowlet(now, place);
         }
-        let can_copy = self.kept.copies() && self.kept.has_room() && self.leaves_reserve(pool, 2);
         let unit = self.units.at_mut(place);
         if unit.sent >= Clock::LAST.0 {
             self.drops.add(SwitchDrop::ClockUsedUp);

@@ -47,6 +47,9 @@ const FRAMES_AGAIN: u64 = 1_000_000;
 impl Switch {
     /// Does what is due.
     pub fn tick(&mut self, now: Time, pool: &mut FramePool) {
+        if let Some(flowlets) = &mut self.flowlets {
+            flowlets.advance(now);
+        }
         self.add_late_names();
         if !self.owed.packets.is_empty() {
             self.pay_owed(now, pool);

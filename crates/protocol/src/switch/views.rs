@@ -127,6 +127,9 @@ impl Switch {
     /// Gives the unit's current view to others, and keeps the accounts.
     pub(super) fn set_holders(&mut self, place: u32, owner: Slot, replica: Slot) {
         self.kept.hold_none(place);
+        if let Some(flowlets) = &mut self.flowlets {
+            flowlets.moved(place, owner);
+        }
         let unit = self.units.at_mut(place);
         let before = (unit.owner, unit.replica);
         unit.owner = owner;

@@ -61,11 +61,12 @@ impl Cluster {
     }
 
     /// What flowlets need, of all chains together.
-    pub(crate) fn flowlet_need(&self) -> Need {
+    pub(crate) fn flowlet_need(&mut self) -> Need {
+        let now = self.clock.now();
         let mut all = Need::default();
-        let chains = self.chains.iter().enumerate();
+        let chains = self.chains.iter_mut().enumerate();
         for (number, ((load, room), more, idle)) in
-            chains.filter_map(|(number, chain)| Some((number, chain.switch.flowlet_need()?)))
+            chains.filter_map(|(number, chain)| Some((number, chain.switch.flowlet_need(now)?)))
         {
             all.load += load;
             all.room += room;

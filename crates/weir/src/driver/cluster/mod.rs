@@ -254,9 +254,10 @@ impl Cluster {
     }
 
     fn round(&mut self, out: &mut Vec<Frame>, events: &mut Vec<u8>) -> Result<bool, ExecError> {
-        self.keep_place()?;
         let now = self.clock.now();
+        // One that gives its place up has billed what it has let out.
         self.bill(now);
+        self.keep_place()?;
         if let Some(patience) = self.patience() {
             self.still.round(now, patience);
         }

@@ -8,6 +8,7 @@ use weir_io::IdlePolicy;
 use weir_nf::host::Stage;
 use weir_packet::{FramePool, Internal, MemoryLayout, PacketMemory, Time};
 use weir_protocol::Switch;
+use weir_protocol::flowlets::FlowletSettings;
 use weir_protocol::in_process::{self, BURST, MESSAGES};
 use weir_protocol::settings::SwitchSettings;
 use weir_runtime::RuntimeConfig;
@@ -75,7 +76,9 @@ impl Cluster {
             weir_exec::pin(core).map_err(ExecError)?;
         }
         let chains = stages.iter();
-        let chains = chains.map(|stage| Chain::new(stage, &settings, found.generation, layout));
+        let number = stages.len().max(1) as u64;
+        let chains =
+            chains.map(|stage| Chain::new((stage, number), &settings, found.generation, layout));
         let chains = chains.collect::<Result<_, _>>()?;
         let wakers = Wakers::new(settings.spread.threads(most as usize))?;
         let members = members(&stages, room.as_mut(), &settings, &found, &wakers)?;
@@ -123,8 +126,9 @@ impl Cluster {
 }
 
 impl Chain {
+    /// One of so many chains.
     fn new(
-        stage: &Stage,
+        (stage, chains): (&Stage, u64),
         settings: &ClusterSettings,
         generation: u16,
         layout: MemoryLayout,
@@ -132,7 +136,11 @@ impl Chain {
         let keeping = settings.keeping();
         let of_switch = SwitchSettings {
             generation,
-            flowlets: settings.flowlets,
+            flowlets: settings.flowlets.map(|flowlets| FlowletSettings {
+                // Each chain fills the same runtimes: it has its part of them.
+                capacity: (flowlets.capacity / chains).max(1),
+                ..flowlets
+            }),
             ..in_process::switch_with(settings.dispatch, keeping)
         };
         let config = RuntimeConfig {
