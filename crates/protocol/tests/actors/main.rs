@@ -1,6 +1,7 @@
 //! A runtime's actors with real engines, in small exchanges that are written
 //! out: the test plays the switch.
 
+mod ahead;
 mod bed;
 mod ends;
 mod failure;

@@ -3,6 +3,7 @@
 mod ends;
 mod failure;
 mod first;
+mod flowlets;
 mod leases;
 mod loggers;
 mod moves;
