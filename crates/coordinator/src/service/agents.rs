@@ -88,6 +88,8 @@ impl Shared {
         caller: &Caller,
         mut said: Streaming<v1::HostSaid>,
     ) {
+        // A ledger's report that was not kept.
+        let mut missed = false;
         loop {
             let next = tokio::time::timeout(Duration::from_secs(1), said.next()).await;
             let is_there = locked(&self.agents)
@@ -100,9 +102,13 @@ impl Shared {
                 Ok(Some(Ok(v1::HostSaid {
                     what: Some(Said::Ledger(report)),
                 }))) => {
-                    // One that is not kept is said again when its hour has grown, or over the next
-                    // connection. The agent goes on: a full disk is no reason to lose it.
-                    let _ = self.keep_ledger(report).await;
+                    // A full disk is no reason to lose the agent. Once the store works again, all is
+                    // said over a new connection.
+                    match self.keep_ledger(report).await {
+                        Err(_) => missed = true,
+                        Ok(_) if missed => return,
+                        Ok(_) => {}
+                    }
                 }
                 Ok(Some(Ok(v1::HostSaid { what: Some(what) }))) => {
                     self.note(host, session, what);

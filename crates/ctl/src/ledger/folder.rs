@@ -29,7 +29,9 @@ pub fn open(folder: &Path, names: &Names, id: [u64; 2]) -> Result<Ledger, String
     private.recursive(true).mode(0o700);
     private.create(folder).map_err(failed)?;
     // Two that begin at a time would make one file, or take one number. Held until this returns.
-    let turn = File::create(folder.join(TURN)).map_err(failed)?;
+    let mut options = OpenOptions::new();
+    let turn = options.write(true).create(true).truncate(false).mode(0o600);
+    let turn = turn.open(folder.join(TURN)).map_err(failed)?;
     turn.lock().map_err(failed)?;
     let files = files(folder).map_err(failed)?;
     for (_, path) in files.iter().rev() {

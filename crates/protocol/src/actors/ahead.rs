@@ -17,8 +17,6 @@ use crate::plant::Plant;
 /// Time after which a copy is forgotten: once or twice this, in nanoseconds. A flow that was
 /// quiet for so long may as well wait for its state.
 const LIFE: u64 = 5_000_000_000;
-/// Bytes of a state that is sent ahead, at most: a longer one moves when it is needed.
-const LONGEST: usize = 64 << 10;
 /// Bytes of a copy beside its state, about.
 const FORM: usize = 96;
 
@@ -96,6 +94,11 @@ impl Copies {
         young.or_else(|| self.old.remove(&unit))
     }
 
+    /// When the next ones are forgotten.
+    pub(super) fn age_at(&self) -> Option<Time> {
+        (self.len() > 0).then(|| self.since.plus(LIFE))
+    }
+
     /// Copies that are kept.
     pub(super) fn len(&self) -> usize {
         self.young.len() + self.old.len()
@@ -116,8 +119,9 @@ impl Actors {
         if !is_quiet {
             return self.counts.add(ActorCount::AheadLate);
         }
+        let longest = self.settings.most.min(self.settings.ahead / 2);
         let state = self.export(unit);
-        if state.as_ref().is_some_and(|state| state.len() > LONGEST) {
+        if state.as_ref().is_some_and(|state| state.len() > longest) {
             return self.counts.add(ActorCount::AheadTooLong);
         }
         for &runtime in to {

@@ -50,6 +50,7 @@ impl Actors {
             self.dues_at(),
             self.doubts_at(),
             self.leases_at(),
+            self.copies.age_at(),
         ]
         .into_iter()
         .flatten()

@@ -423,6 +423,8 @@ impl Flowlets {
         let Some(record) = self.records.get_mut(place as usize) else {
             return;
         };
+        // Copies are of the view before.
+        record.marks &= !(mark::COPIED | mark::LOOKED);
         if record.slot == owner || record.marks & mark::KNOWN == 0 {
             return;
         }

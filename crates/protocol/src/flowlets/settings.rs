@@ -9,6 +9,7 @@ pub const MOST_COPIES: usize = 9;
 const GAP_MOST: u64 = 60_000_000_000;
 /// Highest capacity in bytes per second: 80 Tbit/s.
 const CAPACITY_MOST: u64 = 10_000_000_000_000;
+const _: () = assert!(MOST_COPIES == 9, "as the message says");
 
 /// How a flowlet gets its runtime.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -100,16 +101,16 @@ impl FlowletSettings {
             return Err(Zero(name));
         }
         let most = [
-            ("gap", self.gap, GAP_MOST),
-            ("capacity", self.capacity, CAPACITY_MOST),
-            ("copies", u64::from(self.copies), MOST_COPIES as u64),
-            ("ahead", u64::from(self.ahead), 99),
-            ("target", u64::from(self.target), 100),
-            ("start_at", u64::from(self.start_at), 100),
-            ("alpha", u64::from(self.alpha), 1_000),
+            ("gap", self.gap, GAP_MOST, "60s"),
+            ("capacity", self.capacity, CAPACITY_MOST, "80000Gbit"),
+            ("copies", u64::from(self.copies), MOST_COPIES as u64, "9"),
+            ("ahead", u64::from(self.ahead), 99, "99"),
+            ("target", u64::from(self.target), 100, "100"),
+            ("start_at", u64::from(self.start_at), 100, "100"),
+            ("alpha", u64::from(self.alpha), 1_000, "1000"),
         ];
-        match most.into_iter().find(|(_, value, most)| value > most) {
-            Some((name, _, most)) => Err(OutOf(name, most)),
+        match most.into_iter().find(|(_, value, most, _)| value > most) {
+            Some((name, .., said)) => Err(OutOf(name, said)),
             None => Ok(()),
         }
     }
@@ -137,7 +138,7 @@ pub enum FlowletSettingsError {
     /// A number that has to be at least 1 is 0; its name.
     Zero(&'static str),
     /// A number is above the most that it may be; its name, and that number.
-    OutOf(&'static str, u64),
+    OutOf(&'static str, &'static str),
 }
 
 impl fmt::Display for FlowletSettingsError {

@@ -23,6 +23,11 @@ fn packet(flowlets: &mut Flowlets, place: u32, at: u64, bytes: u32, slot: Slot) 
     begins
 }
 
+/// Looks after all that are quiet.
+fn look(flowlets: &mut Flowlets, now: Time) {
+    while flowlets.due(now).is_some() {}
+}
+
 #[test]
 fn gaps_and_sizes_cut() {
     let mut flowlets = flowlets(FlowletSettings::default());
@@ -47,7 +52,7 @@ fn rates_are_averages_first_and_then_the_units_own() {
         ..FlowletSettings::default()
     });
     let mut after_gap = |place, at, bytes| {
-        assert_eq!(flowlets.due(Time(at)), None);
+        look(&mut flowlets, Time(at));
         packet(&mut flowlets, place, at, bytes, 1);
         [1, 2].map(|place| flowlets.demand(place))
     };
@@ -64,7 +69,7 @@ fn rates_are_averages_first_and_then_the_units_own() {
 fn a_flowlet_that_is_not_over_raises_the_estimate_at_once() {
     let mut flowlets = flowlets(FlowletSettings::default());
     packet(&mut flowlets, 1, 10 * MS, 1_000, 1);
-    assert_eq!(flowlets.due(Time(11 * MS)), None);
+    look(&mut flowlets, Time(11 * MS));
     for n in 0..11 {
         packet(&mut flowlets, 1, 12 * MS + n * 1_000, 1_500, 1);
     }
@@ -98,7 +103,7 @@ fn one_packet(flowlets: &mut Flowlets, place: u32, slot: Slot) {
     packet(flowlets, place, 10 * MS, 1_000, slot);
     let now = Time(10 * MS + 2 * GAP);
     flowlets.advance(now);
-    assert_eq!(flowlets.due(now), None);
+    look(flowlets, now);
     flowlets.end(place);
 }
 
@@ -267,7 +272,7 @@ fn promises_end_with_flowlets_and_units() {
     // Long after: nothing is measured any more, the promise is there until it is looked after.
     flowlets.advance(Time(500 * MS));
     assert_eq!(flowlets.load(1), 20_000_000);
-    assert_eq!(flowlets.due(Time(500 * MS)), None);
+    look(&mut flowlets, Time(500 * MS));
     assert_eq!(flowlets.load(1), 0);
     packet(&mut flowlets, 1, 600 * MS, 10, 2);
     flowlets.forget(1);
@@ -348,4 +353,27 @@ fn settings_that_make_no_sense_are_refused() {
         assert_eq!(settings.check().unwrap_err().to_string(), said);
         assert!(Flowlets::new(settings, 1, 1, no_advice).is_err());
     }
+}
+
+#[test]
+fn a_late_look_still_sends_copies_and_one_that_came_too_early_is_made_up_for() {
+    let mut flowlets = flowlets(FlowletSettings::default());
+    packet(&mut flowlets, 5, 10 * MS, 100, 1);
+    // Nobody looked for 20 ms.
+    assert_eq!(flowlets.due(Time(30 * MS)), Some(5));
+    assert_eq!(flowlets.due(Time(30 * MS)), None);
+    look(&mut flowlets, Time(31 * MS));
+    assert!(flowlets.quiet.is_empty());
+    packet(&mut flowlets, 5, 40 * MS, 100, 1);
+    assert_eq!(flowlets.due(Time(40 * MS + 250_000)), Some(5));
+    // A packet was on its way still.
+    flowlets.not_yet(5, Time(40 * MS + 250_000));
+    assert_eq!(flowlets.due(Time(40 * MS + 499_000)), None);
+    assert_eq!(flowlets.due(Time(40 * MS + 500_000)), Some(5));
+    flowlets.likely(5, &[1, 2], [1, 0]);
+    assert!(flowlets.has_copy(5, 2));
+    // Another view: the copy is of no use, and what was promised moves.
+    assert_eq!(flowlets.load(2), 0);
+    flowlets.moved(5, 2);
+    assert!(!flowlets.has_copy(5, 2));
 }

@@ -565,7 +565,7 @@ impl<'a> World<'a> {
             longest: if self.small() { 4_096 } else { 64 << 10 },
             at_once: if self.small() { 8 << 10 } else { 128 << 10 },
             most: 512 << 10,
-            ahead: if self.small() { 4_096 } else { 64 << 20 },
+            ahead: if self.small() { 512 } else { 64 << 20 },
             plant,
         }
     }
