@@ -19,7 +19,7 @@
 //! - A new unit's rate is the average of units' first flowlets, not of all: most units are small,
 //!   most flowlets are of large ones.
 //! - A runtime's load is what was measured there or, if that is more, what flowlets under way are
-//!   estimated to bring ([`loads`]).
+//!   estimated to bring (`loads.rs`).
 //! - The paper's pseudocode prints the test of capacity the wrong way round. Here a runtime is a
 //!   candidate if load + demand ≤ target; one that has the state, up to its capacity. The
 //!   unit's own runtime has measured what the unit brings: there it is not added once more.
