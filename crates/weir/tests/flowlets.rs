@@ -86,7 +86,10 @@ fn states_go_ahead_in_the_gaps() {
         let busy = |runtime: &&Value| number(runtime, "/bytes_per_second") > 0;
         (runtimes.iter().filter(busy).count() > 1).then_some(seen)
     });
-    assert_eq!(seen[0]["room_bytes_per_second"], 1_000_000);
+    assert_eq!(
+        seen[0]["room_bytes_per_second"], 800_000,
+        "80 % of 8 Mbit/s"
+    );
     let text = run(["get", "flowlets", &socket]).out;
     assert!(text.contains("copies sent ahead"), "{text}");
     let told = run(["get", "scaling", &socket]).out;
