@@ -177,7 +177,7 @@ fn keys() {
     with(
         "colour: red\n",
         &[
-            "3:1 unknown key `colour` | keys here: `chain`, `ports`, `match`, `flows`, `plan`, `nfs`, \
+            "3:1 unknown key `colour` | keys here: `chain`, `ports`, `match`, `tenant`, `flows`, `plan`, `nfs`, \
            `network`, `threads`, `placement`, `sets`, `chains`",
         ],
     );
