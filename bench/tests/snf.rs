@@ -2,7 +2,7 @@
 
 use std::process::Command;
 
-/// What it prints.
+/// The output of `weir-bench snf`.
 fn snf(words: &[&str]) -> String {
     let mut bench = Command::new(env!("CARGO_BIN_EXE_weir-bench"));
     let ran = bench.args(["snf", "quick"]).args(words).output().unwrap();

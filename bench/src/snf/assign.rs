@@ -1,4 +1,4 @@
-//! Who decides where packets go: flowlets as the switch has them, or one decision per flow.
+//! Assignment of packets to units: by the switch's flowlets, or by one decision per flow.
 
 use weir_packet::{Time, no_advice};
 use weir_protocol::flowlets::{FlowletCount, FlowletSettings, Flowlets, MOST_COPIES, Slot};
@@ -39,7 +39,7 @@ pub(super) struct Placement {
     pub(super) copied: bool,
 }
 
-/// What is known of a flow when one of its packets comes.
+/// A flow's unit and history, as a packet of it finds them.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Known {
     /// Its unit; 0: it is new.

@@ -67,7 +67,7 @@ pub(super) struct Times {
     pub(super) way: u64,
     /// To take a state out of a unit, and again to put it into one.
     pub(super) pack: u64,
-    /// What the store takes for a request.
+    /// Time from a request to the store to its answer.
     pub(super) store: u64,
 }
 
@@ -110,7 +110,7 @@ pub(super) struct Epoch {
     pub(super) units: f64,
 }
 
-/// What a run came to.
+/// Results of a run.
 #[derive(Debug, Default)]
 pub(super) struct Outcome {
     pub(super) packets: u64,

@@ -90,7 +90,7 @@ impl Bench {
         sum
     }
 
-    /// What each packet costs: whether it begins a flowlet (none does), and counting it.
+    /// The cost of each packet: the test whether it begins a flowlet (none does), and its count.
     fn packets(&mut self) -> u64 {
         let now = Time(self.now);
         let mut sum = 0;

@@ -61,7 +61,7 @@ pub(super) fn run(trace: &Trace, setting: Setting) -> Result<Outcome, String> {
     Ok(outcome)
 }
 
-/// What the traces are.
+/// The traces: packets, flows and sizes of each.
 pub(super) fn traces(report: &mut Report, scene: Scene) -> Result<(), String> {
     let mut rows = Vec::new();
     let papers = ["199k, 6.4M, 1,434 B, 5 %", "1.7k, 3.8M, 368 B, –"];
@@ -275,7 +275,7 @@ fn provision_plot(outcomes: &[(String, Outcome)]) -> Vec<Plot> {
     vec![plot]
 }
 
-/// What Fig. 4 compares.
+/// The state modes of Fig. 4.
 fn state_cases() -> Vec<(String, StateMode, FlowletSettings)> {
     let many = FlowletSettings {
         copies: 9,

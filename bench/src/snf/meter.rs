@@ -1,4 +1,4 @@
-//! What a per-flow switch knows: loads of units, rates of flows.
+//! Measurements of a switch that decides per flow: loads of units, rates of flows.
 //!
 //! A unit's load is what came within 100 ms, as for flowlets. Flows that were just placed are not
 //! in it yet: for them the mean of what flows bring within their first 100 ms is added, and fades

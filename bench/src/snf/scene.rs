@@ -1,4 +1,4 @@
-//! What is run: traces, and the settings of the paper's test bed.
+//! Settings of a run: its traces, and the units and delays of the paper's test bed.
 
 use weir_protocol::flowlets::FlowletSettings;
 

@@ -40,7 +40,7 @@ enum Sizes {
     Around(f64, f64),
 }
 
-/// What traffic looks like.
+/// Parameters of traffic.
 #[derive(Clone, Debug)]
 pub(super) struct Shape {
     name: &'static str,
@@ -225,7 +225,7 @@ pub(super) struct Trace {
     packets: Vec<Packet>,
 }
 
-/// What traffic turned out to be.
+/// Statistics of the traffic that was drawn.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Facts {
     pub(super) flows: u32,

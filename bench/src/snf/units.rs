@@ -12,7 +12,7 @@ pub(super) enum Pace {
     Share(u64),
 }
 
-/// What units are.
+/// Settings of units.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct UnitSettings {
     /// Bytes per second of one unit.

@@ -114,6 +114,9 @@ impl Hours {
     }
 }
 
+/// Most lines of an answer to who asks for a bill.
+const MOST_LINES: usize = 20_000;
+
 /// Puts the entries of ledgers together.
 #[derive(Clone, Debug, Default)]
 pub struct UsageSum {
@@ -127,6 +130,14 @@ impl UsageSum {
         let hours = self.all.entry((row, ledger)).or_default();
         let known = hours.entry(hour).or_default();
         *known = known.newer(usage);
+    }
+
+    /// As many lines as an answer may have, and whether there are more.
+    pub fn answer(&self, hours: Hours) -> (Vec<UsageLine>, bool) {
+        let mut lines = self.lines(hours);
+        let is_cut = lines.len() > MOST_LINES;
+        lines.truncate(MOST_LINES);
+        (lines, is_cut)
     }
 
     /// The lines, by tenant, chain, function and hour.

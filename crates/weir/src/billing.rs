@@ -1,4 +1,4 @@
-//! What a run is billed by: its ledger, and the prices of its composition (docs/billing.md).
+//! The ledger of a run, and the prices of its composition (docs/billing.md).
 
 use std::path::{Path, PathBuf};
 

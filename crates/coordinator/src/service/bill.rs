@@ -15,8 +15,6 @@ const MOST_ENTRIES: usize = 10_000;
 const LONGEST_NAME: usize = 256;
 /// Hours by which an agent's clock may be ahead.
 const AHEAD: u64 = 24;
-/// Most rows of an answer.
-const MOST_ROWS: usize = 20_000;
 
 impl Shared {
     /// Keeps what an agent has reported of its ledgers.
@@ -92,9 +90,7 @@ impl Shared {
             to: asked.to_hour,
             each: asked.by_hour,
         };
-        let mut lines = sum.lines(hours);
-        let cut = lines.len() > MOST_ROWS;
-        lines.truncate(MOST_ROWS);
+        let (lines, cut) = sum.answer(hours);
         let rows = lines.into_iter().map(|line| v1::BillRow {
             tenant: line.row.tenant,
             chain: line.row.chain,

@@ -9,10 +9,7 @@ use weir_telemetry::usage::{Hours, UsageLine, UsageSum};
 
 use crate::ledger::{Ledger, folder};
 
-/// Most rows of an answer.
-const MOST_ROWS: usize = 20_000;
-
-/// What a run is billed by.
+/// The ledger and the prices of a run.
 #[derive(Clone, Debug)]
 pub struct Billed {
     /// The ledger that its switches count in.
@@ -32,7 +29,7 @@ impl Billed {
             let older = folder::read(path).map_err(|error| {
                 Status::internal(format!("can't read {}: {error}", path.display()))
             })?;
-            // The one in use comes twice: its entries of then are none that are newer.
+            // The folder has the ledger in use, too: of two entries of one hour the later counts.
             older.iter().for_each(|it| it.add_to(&mut sum, tenant));
         }
         Ok(sum)
@@ -86,13 +83,11 @@ fn tenant_of(asked: &v1::GetBillRequest) -> Option<&str> {
 
 /// The rows of an answer.
 fn answer(sum: &UsageSum, asked: &v1::GetBillRequest) -> v1::GetBillResponse {
-    let mut lines = sum.lines(Hours {
+    let (lines, cut) = sum.answer(Hours {
         from: asked.from_hour,
         to: asked.to_hour,
         each: asked.by_hour,
     });
-    let cut = lines.len() > MOST_ROWS;
-    lines.truncate(MOST_ROWS);
     v1::GetBillResponse {
         rows: lines.into_iter().map(row).collect(),
         cut,

@@ -29,6 +29,13 @@ struct Copied {
 }
 
 impl Copied {
+    /// True if a planned view, whose state `source` has, can begin with it. Outputs that were not
+    /// let out are with the source: then no copy is enough.
+    fn fits(&self, source: RuntimeId, open: &Open, plant: Option<Plant>) -> bool {
+        let is_last = self.image.clock == open.base || plant == Some(Plant::CopyOutdated);
+        self.from == source && self.view == open.old && is_last && open.out == open.base
+    }
+
     fn size(&self) -> usize {
         FORM + self.image.state.as_ref().map_or(0, Vec::len)
     }
@@ -157,36 +164,28 @@ impl Actors {
         if view.generation() < self.generation {
             return self.counts.add(ActorCount::MessageStale);
         }
-        if let Some(open) = self.waits_for(unit, from, view, image.clock) {
+        let copied = Copied { from, view, image };
+        let waiting = self.cold.get(&unit).and_then(|cold| cold.waiting);
+        if let Some(waiting) = waiting
+            && matches!(waiting.open.origin, Origin::Planned { .. })
+            && copied.fits(waiting.source, &waiting.open, None)
+        {
             // The flowlet was faster than the copy.
             self.counts.add(ActorCount::AheadUsed);
             self.unstage(unit);
             self.retire(unit);
-            return self.install(now, pool, &open, image);
+            return self.install(now, pool, &waiting.open, copied.image);
         }
         self.counts.add(ActorCount::AheadKept);
-        let forgotten = self.copies.keep(now, unit, Copied { from, view, image });
+        let forgotten = self.copies.keep(now, unit, copied);
         self.counts
             .add_many(ActorCount::AheadVain, forgotten as u64);
-    }
-
-    /// The view of a unit that waits here for just this state.
-    fn waits_for(&self, unit: UnitId, from: RuntimeId, view: View, clock: Clock) -> Option<Open> {
-        let waiting = self.cold.get(&unit)?.waiting?;
-        let open = waiting.open;
-        let is_planned = matches!(open.origin, Origin::Planned { .. });
-        let is_meant = is_planned && waiting.source == from && open.old == view;
-        (is_meant && open.base == clock && open.out == clock).then_some(open)
     }
 
     /// The copy that a planned view of a unit can begin with.
     pub(super) fn take_copy(&mut self, source: RuntimeId, open: &Open) -> Option<Image> {
         let copied = self.copies.take(open.unit)?;
-        let is_last =
-            copied.image.clock == open.base || self.settings.plant == Some(Plant::CopyOutdated);
-        // Outputs that were not let out are with the source.
-        let is_done = open.out == open.base;
-        if copied.from == source && copied.view == open.old && is_last && is_done {
+        if copied.fits(source, open, self.settings.plant) {
             self.counts.add(ActorCount::AheadUsed);
             let image = copied.image;
             return Some(Image {

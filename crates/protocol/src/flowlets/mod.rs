@@ -325,8 +325,8 @@ impl Flowlets {
         best.or(least).map(|(_, slot)| slot)
     }
 
-    /// How many runtimes, from the first on, what is measured needs. Those behind them are
-    /// drained: they get what the others have no room for.
+    /// The number of runtimes that the measured load needs, from the first on. Those behind them
+    /// are drained: they get flowlets that the others have no room for.
     fn needed(&self, usable: &[Slot]) -> usize {
         let load = self.loads.of_all(usable);
         let filled = u64::from(self.settings.start_at.saturating_sub(DRAIN_BELOW).max(1));
@@ -438,7 +438,7 @@ impl Flowlets {
         record.slot = owner;
     }
 
-    /// What was copied of a unit's state is not its last state any more.
+    /// Copies of a unit's state are outdated: its clock has gone on.
     pub fn outdate(&mut self, place: u32) {
         if let Some(record) = self.records.get_mut(place as usize) {
             record.marks &= !mark::COPIED;
@@ -490,8 +490,8 @@ impl Flowlets {
     }
 
     /// Runtimes that are likely to get the unit's next flowlet: drawn of `usable` ones but the
-    /// `holders`, which have the state, with weights inverse to their place in the order (SNF §5). They are noted as having
-    /// a copy; 0 fills the rest.
+    /// `holders`, which have the state, with weights inverse to their place in the order (SNF
+    /// §5). They are noted as having a copy; 0 fills the rest.
     pub fn likely(
         &mut self,
         place: u32,

@@ -1,4 +1,4 @@
-//! What the gate lets out, as it is billed: once, whatever fails meanwhile.
+//! Counts packets as the gate lets them out: each once, whatever fails meanwhile.
 
 use weir_packet::PATH_BITS;
 

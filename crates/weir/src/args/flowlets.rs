@@ -5,6 +5,8 @@ use std::str::FromStr;
 use weir_graph::{ComposedFlowlets, bit_rate, short_time};
 use weir_protocol::flowlets::{FlowletSettings, Packing};
 
+use super::pairs::read_pairs;
+
 /// The keys, for errors.
 const KEYS: &str = "`gap`, `size`, `capacity`, `target`, `packing`, `alpha`, `copies` and `adapts`";
 
@@ -17,17 +19,8 @@ impl FromStr for FlowletsBy {
 
     fn from_str(text: &str) -> Result<FlowletsBy, String> {
         let mut settings = FlowletSettings::DEFAULT;
-        let mut before = Vec::new();
-        for part in text.split(',').filter(|_| !text.is_empty()) {
-            let (key, value) = part
-                .split_once('=')
-                .ok_or_else(|| format!("`{part}` has no value: write `{part}=VALUE`"))?;
-            if before.contains(&key) {
-                return Err(format!("`{key}` is given twice"));
-            }
-            before.push(key);
-            set(&mut settings, key, value)?;
-        }
+        let parts = text.split(',').filter(|_| !text.is_empty());
+        read_pairs(parts, |key, value| set(&mut settings, key, value))?;
         settings.check().map_err(|why| why.to_string())?;
         Ok(FlowletsBy(settings))
     }

@@ -13,6 +13,7 @@ mod format;
 mod ids;
 mod man;
 mod nf;
+mod pairs;
 #[cfg(feature = "control")]
 mod pki;
 mod scaling;

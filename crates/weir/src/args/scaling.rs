@@ -5,6 +5,8 @@ use std::str::FromStr;
 use weir_control::ScalingSettings;
 use weir_graph::{ComposedScaling, MOST_RUNTIMES, SCALING_INTERVALS};
 
+use super::pairs::read_pairs;
+
 /// Nanoseconds of a millisecond.
 const MS: u64 = 1_000_000;
 
@@ -30,17 +32,7 @@ impl FromStr for ScalingBy {
             maximum,
             ..ScalingSettings::default()
         };
-        let mut before = Vec::new();
-        for part in parts {
-            let (key, value) = part
-                .split_once('=')
-                .ok_or_else(|| format!("`{part}` has no value: write `{part}=VALUE`"))?;
-            if before.contains(&key) {
-                return Err(format!("`{key}` is given twice"));
-            }
-            before.push(key);
-            set(&mut settings, key, value)?;
-        }
+        read_pairs(parts, |key, value| set(&mut settings, key, value))?;
         ScalingBy::new(settings)
     }
 }

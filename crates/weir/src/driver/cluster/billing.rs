@@ -1,4 +1,4 @@
-//! What is let out, in the ledger.
+//! Writes the counts of the gates into the ledger.
 
 use weir_ctl::ledger::Ledger;
 use weir_ctl::ledger::count::Bookkeeper;

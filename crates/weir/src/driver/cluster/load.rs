@@ -64,19 +64,23 @@ impl Cluster {
     pub(crate) fn flowlet_need(&mut self) -> Need {
         let now = self.clock.now();
         let mut all = Need::default();
-        let chains = self.chains.iter_mut().enumerate();
-        for (number, ((load, room), more, idle)) in
-            chains.filter_map(|(number, chain)| Some((number, chain.switch.flowlet_need(now)?)))
-        {
+        let mut idle_for_all: Option<Vec<RuntimeId>> = None;
+        for chain in &mut self.chains {
+            let Some(((load, room), more, idle)) = chain.switch.flowlet_need(now) else {
+                continue;
+            };
             all.load += load;
             all.room += room;
             all.more |= more;
-            match number {
-                0 => all.idle = idle,
-                // Idle is who has nothing to do for any chain.
-                _ => all.idle.retain(|runtime| idle.contains(runtime)),
-            }
+            idle_for_all = Some(match idle_for_all {
+                None => idle,
+                Some(mut others) => {
+                    others.retain(|runtime| idle.contains(runtime));
+                    others
+                }
+            });
         }
+        all.idle = idle_for_all.unwrap_or_default();
         all
     }
 
