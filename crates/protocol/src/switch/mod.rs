@@ -375,6 +375,15 @@ impl Switch {
             && self.settings.plant != Some(Plant::DrainedUnseen)
     }
 
+    /// True where `runtime` has nothing that another one lacks: it may have copies, but owns no
+    /// unit, and no view waits for what it has.
+    pub fn is_only_replica(&self, runtime: RuntimeId) -> bool {
+        let slot = self.runtimes.find(runtime);
+        let runtime = slot.and_then(|slot| self.runtimes.get(slot));
+        // The units of a runtime are not known before all claims are.
+        self.recovery.is_none() && runtime.is_none_or(|its| its.owns == 0 && its.waits == 0)
+    }
+
     /// True where `runtime` is in service: it joined, and neither left nor is suspected.
     pub fn is_in_service(&self, runtime: RuntimeId) -> bool {
         let slot = self.runtimes.find(runtime);

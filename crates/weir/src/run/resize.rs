@@ -298,6 +298,32 @@ mod tests {
         bed.finish();
     }
 
+    /// Its units have another owner as soon as their views are open: it has their states for a while
+    /// yet, and would take them along.
+    #[test]
+    fn one_whose_states_are_on_their_way_is_not_let_go() {
+        let mut bed = ClusterBed::new(2, Vec::new());
+        for _ in 0..8 {
+            bed.packet(1_000);
+        }
+        bed.until("quiet", Cluster::is_quiet);
+        let leaver = RuntimeId(1);
+        assert!(bed.cluster.units_of(leaver) > 0);
+        let mut leaving = Leaving::default();
+        let pull = Resize::Drain(vec![leaver.0], ScriptMode::Pull);
+        leaving.begin(&mut bed.cluster, &pull).unwrap();
+        // The switch hears of the last one's state in a later round.
+        bed.until("all have another owner", |cluster| {
+            cluster.units_of(leaver) == 0
+        });
+        assert!(!bed.cluster.dismiss(leaver));
+        bed.until("it is gone", |cluster| {
+            leaving.attend(cluster);
+            leaving.leavers.is_empty() && cluster.going() == 0
+        });
+        assert_eq!(bed.finish().count("unit_lost"), 0);
+    }
+
     #[test]
     fn runtimes_of_one_thread_are_not_parted() {
         let mut bed = ClusterBed::new(3, vec![1, 1, 2, 3]);

@@ -264,13 +264,14 @@ impl Cluster {
         self.members.len()
     }
 
-    /// Stops a runtime that drains and owns no unit, but has replicas that no other runtime can take:
-    /// their units go on without a replica. Gives false, and does nothing, where it owns some, or
-    /// another runtime can take them.
+    /// Stops a runtime that drains and has nothing left but replicas that no other runtime can take:
+    /// their units go on without a replica. Gives false, and does nothing, where it has more (a unit
+    /// that has gone has not yet come to its new owner, say), or another runtime can take them.
     pub(crate) fn dismiss(&mut self, runtime: RuntimeId) -> bool {
         let place = place_of(runtime, self.members.len());
-        let owns_none = self.units_of(runtime) == 0;
-        if !owns_none || self.running().len() > 1 || !self.to_come().is_empty() {
+        let spare = |chain: &Chain| chain.switch.is_only_replica(runtime);
+        if !self.chains.iter().all(spare) || self.running().len() > 1 || !self.to_come().is_empty()
+        {
             return false;
         }
         // To the switches it is one that has died: they ask it for nothing more.

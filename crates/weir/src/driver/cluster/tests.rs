@@ -109,7 +109,7 @@ impl Bed {
 
     /// A packet of a new flow from a port, after a second of packet time: the next runtime
     /// gets it.
-    fn packet(&mut self, port: u16) {
+    pub(crate) fn packet(&mut self, port: u16) {
         self.flows += 1;
         let [high, low] = self.flows.to_be_bytes();
         let bytes = Craft::udp(&format!("10.0.{high}.{low}:{port}"), "10.9.9.9:53").build();
