@@ -19,6 +19,7 @@ fn manual() -> String {
         include_str!("../../../docs/sets.md"),
         include_str!("../../../docs/billing.md"),
         include_str!("../../../docs/elasticity.md"),
+        include_str!("../../../docs/tenants.md"),
     ]
     .concat()
 }
@@ -55,6 +56,7 @@ fn the_manual_has_a_row_for_each_key() {
     assert_eq!(untold(&composition::scaling_keys()), nothing);
     assert_eq!(untold(&composition::flowlet_keys()), nothing);
     assert_eq!(untold(&composition::price_keys()), nothing);
+    assert_eq!(untold(&composition::tenant_keys()), nothing);
     let other =
         Keys::<()>::new("", "").key("max", "Another text.", crate::form::Boolean, |_, _| {});
     assert_eq!(untold(&other), ["| `max` | Another text. |"]);

@@ -65,8 +65,8 @@ mod units;
 
 pub use change::{Change, changes, set_changes};
 pub use composition::{
-    ComposedFlowlets, ComposedHost, ComposedScaling, Composition, NANO, Placed, Prices,
-    SCALING_INTERVALS, composition_schema, is_composition, load_composition,
+    ComposedFlowlets, ComposedHost, ComposedScaling, ComposedTenant, Composition, NANO, Placed,
+    Prices, SCALING_INTERVALS, composition_schema, is_composition, load_composition,
 };
 pub use describe::{
     Description, FlowsDescription, FunctionDescription, InstanceDescription, LinkDescription,

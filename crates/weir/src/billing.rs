@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 
 use weir_ctl::ledger::names::{BilledChain, DEFAULT_TENANT, Names};
 use weir_ctl::ledger::{Ledger, folder};
-use weir_graph::{ChainFile, Prices};
+use weir_graph::{Chain, ChainFile, Prices};
 
 use crate::exit::Failure;
 use crate::seed;
@@ -20,11 +20,16 @@ pub(crate) struct Billing {
     pub(crate) prices: Option<Prices>,
 }
 
+/// The tenant of a chain; `tenant` where it names none.
+pub(crate) fn tenant_of<'a>(chain: &'a Chain, tenant: Option<&'a str>) -> &'a str {
+    chain.tenant.as_deref().or(tenant).unwrap_or(DEFAULT_TENANT)
+}
+
 /// The rows for a chain file: chains that name no tenant are `tenant`'s.
 pub(crate) fn names(run: &str, tenant: Option<&str>, file: &ChainFile) -> Names {
     let chains = file.chains.iter().map(|chain| BilledChain {
         name: &chain.stage.chain,
-        tenant: (chain.tenant.as_deref().or(tenant)).unwrap_or(DEFAULT_TENANT),
+        tenant: tenant_of(chain, tenant),
         functions: (chain.stage.nodes.iter())
             .map(|node| node.name.as_str())
             .collect(),

@@ -16,6 +16,7 @@ use crate::{form, read};
 use super::flowlets::{ComposedFlowlets, flowlet_keys};
 use super::prices::{Prices, price_keys};
 use super::scaling::ComposedScaling;
+use super::tenants::{DraftTenant, tenant_keys};
 
 /// Most hosts of a composition.
 pub(crate) const MOST_HOSTS: usize = 64;
@@ -51,6 +52,7 @@ pub(crate) struct Draft {
     pub(super) most_runtimes: Option<(u32, Span)>,
     pub(super) scaling: Option<(ComposedScaling, Span)>,
     pub(super) tenant: Option<String>,
+    pub(super) tenants: Vec<(DraftTenant, Span)>,
     pub(super) prices: Option<Prices>,
 }
 
@@ -167,6 +169,15 @@ fn settings(keys: Keys<Draft>) -> Keys<Draft> {
         "Name under which chains are billed that name no tenant themselves; `default` without it.",
         Name("the name of a tenant"),
         |draft, tenant| draft.tenant = Some(tenant),
+    )
+    .key(
+        "tenants",
+        "What tenants may send, and their parts where they want more than there is; each may have all without it.",
+        List(
+            "a list of tenants like `{name: acme, rate: 100Mbit}`",
+            Placed(tenant_keys()),
+        ),
+        |draft, tenants| draft.tenants = tenants,
     )
     .key(
         "prices",

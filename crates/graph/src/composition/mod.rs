@@ -19,6 +19,7 @@ mod flowlets;
 mod keys;
 mod prices;
 mod scaling;
+mod tenants;
 
 use core::fmt;
 use std::net::SocketAddr;
@@ -44,6 +45,9 @@ pub(crate) use keys::{host_keys, port_keys, scaling_keys};
 pub(crate) use prices::price_keys;
 pub use prices::{NANO, Prices};
 pub use scaling::ComposedScaling;
+pub use tenants::ComposedTenant;
+#[cfg(test)]
+pub(crate) use tenants::tenant_keys;
 
 /// A value, and its place in the file.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
@@ -113,6 +117,9 @@ pub struct Composition {
     /// Name under which chains are billed that name no tenant themselves.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub tenant: Option<String>,
+    /// What tenants may have.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub tenants: Vec<Placed<ComposedTenant>>,
     /// Prices of what tenants use. A change of them takes no restart.
     #[serde(skip)]
     pub prices: Option<Prices>,
@@ -281,6 +288,7 @@ fn composition(root: &Node, report: &mut Report<'_>) -> Option<Composition> {
     });
     let set = set.collect();
     let hosts_say = hosts_say(&draft);
+    let tenants = tenants::tenants(draft.tenants, report);
     let (inputs, outputs) = (draft.ports.inputs, draft.ports.outputs);
     let place = |(value, span): (String, Span)| Placed {
         value,
@@ -308,6 +316,12 @@ fn composition(root: &Node, report: &mut Report<'_>) -> Option<Composition> {
             place: report.texts.place(span),
         }),
         tenant: draft.tenant,
+        tenants: (tenants.into_iter())
+            .map(|(value, span)| Placed {
+                value,
+                place: report.texts.place(span),
+            })
+            .collect(),
         prices: draft.prices,
         file: String::new(),
         text: String::new(),

@@ -196,5 +196,9 @@ labels! {
         EmitsLost = "emits_lost",
         /// The switch was stopped while it was on its way.
         Unfinished = "unfinished",
+        /// Its tenant sends more than it may.
+        OverQuota = "over_quota",
+        /// Its tenant has more packets on their way than its part, and room is short.
+        OverShare = "over_share",
     }
 }

@@ -133,6 +133,8 @@ const UNKEPT: usize = 16_384;
 struct Packets {
     taken: u64,
     bytes: u64,
+    /// Bytes of those that were not let in.
+    refused: u64,
     out: u64,
     bytes_out: u64,
     emitted: u64,

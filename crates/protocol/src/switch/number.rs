@@ -30,6 +30,16 @@ impl Switch {
         self.advance(now, pool);
     }
 
+    /// Packets from the ports that are not let in, for this reason: they are counted and dropped.
+    pub fn refuse(&mut self, pool: &mut FramePool, frames: &mut Vec<Frame>, why: SwitchDrop) {
+        let memory = pool.memory();
+        let bytes = frames.iter().map(|frame| u64::from(memory.meta(frame).len));
+        self.packets.refused += bytes.sum::<u64>();
+        self.packets.taken += frames.len() as u64;
+        self.drops.add_many(why, frames.len() as u64);
+        pool.give_all(frames);
+    }
+
     /// As [`Switch::ingress`], without the check for a recovery.
     pub(super) fn take(&mut self, now: Time, pool: &mut FramePool, frames: &mut Vec<Frame>) {
         let mut classified = core::mem::take(&mut self.classified);

@@ -164,6 +164,11 @@ impl Switch {
         }
     }
 
+    /// Bytes of packets that [`Switch::refuse`] was given.
+    pub fn refused_bytes(&self) -> u64 {
+        self.packets.refused
+    }
+
     /// Packets that there is room for among those kept; without bound where none is. More
     /// would be dropped as [`SwitchDrop::UnackedFull`].
     pub fn room(&self) -> usize {

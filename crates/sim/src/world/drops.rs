@@ -97,6 +97,8 @@ impl World<'_> {
             (SwitchDrop::ClockUsedUp, true),
             (SwitchDrop::ViewsUsedUp, true),
             (SwitchDrop::Unfinished, true),
+            (SwitchDrop::OverQuota, true),
+            (SwitchDrop::OverShare, true),
         ];
         let impossible = impossible
             .iter()

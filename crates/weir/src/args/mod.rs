@@ -22,6 +22,7 @@ mod seconds;
 mod set;
 #[cfg(feature = "simulator")]
 mod sim;
+mod tenants;
 mod up;
 mod version;
 
@@ -67,6 +68,7 @@ pub(crate) use man::Man;
 pub(crate) use nf::{Nf, NfCommand, NfList, NfNew, NfShow};
 pub(crate) use scaling::ScalingBy;
 use seconds::seconds;
+pub(crate) use tenants::TenantBy;
 pub(crate) use up::Up;
 pub(crate) use version::Version;
 
@@ -320,6 +322,17 @@ pub(crate) struct Run {
     /// `gap=500us,capacity=1Gbit`; docs/elasticity.md has all settings
     #[arg(long, value_name = "KEY=VALUE,…", requires = "runtimes", conflicts_with = "dispatch", num_args = 0..=1, require_equals = true, default_missing_value = "")]
     pub(crate) flowlets: Option<FlowletsBy>,
+    /// With --runtimes: what a tenant of the chain file may have, as
+    /// `NAME:rate=100Mbit,packets=20000,burst=100ms,weight=2`; docs/tenants.md says all
+    #[arg(
+        long = "tenant",
+        value_name = "NAME:KEY=VALUE,…",
+        requires = "runtimes"
+    )]
+    pub(crate) tenants: Vec<TenantBy>,
+    /// The tenant of chains that name none
+    #[arg(skip)]
+    pub(crate) tenant: Option<String>,
     /// With runtimes behind a switch: when a second one has the state of a flow, so that the
     /// flow survives the death of the first. `each-burst`: before what a packet caused
     /// leaves; `every-N`: each N packets, and the switch keeps the packets since; `none`

@@ -5,6 +5,7 @@ use std::os::fd::BorrowedFd;
 use std::sync::Arc;
 use std::time::Duration;
 
+use weir_control::tenants::Turns;
 use weir_ctl::command::{CommandHandler, CommandTarget, Part, Replacement, ThreadCounts, Visit};
 use weir_exec::edge::{FrameReceiver, FrameSender};
 use weir_exec::queue::drain;
@@ -33,6 +34,8 @@ pub(super) struct RuntimePlan {
     /// Messages to other runtimes go through the switch's thread.
     pub(super) relayed: bool,
     pub(super) clock: Clock,
+    /// Tenant and weight of each chain, where several tenants share its time.
+    pub(super) shares: Option<Vec<(u16, u32)>>,
     pub(super) seat: Seat,
 }
 
@@ -59,6 +62,8 @@ struct Work {
     clock: Clock,
     seat: Seat,
     chains: Vec<ChainActors>,
+    /// Which chains have their turn, where tenants share its time.
+    turns: Option<Turns>,
     /// Messages that wait until the entries before them are in their queues.
     outgoing: VecDeque<(usize, Peer, Message)>,
     received: Vec<(usize, Peer, Message)>,
@@ -105,6 +110,7 @@ impl RuntimeNode {
                 clock: plan.clock,
                 seat: plan.seat,
                 chains,
+                turns: plan.shares.as_deref().map(Turns::new),
                 outgoing: VecDeque::new(),
                 received: Vec::new(),
                 commands: Vec::new(),
@@ -333,7 +339,19 @@ impl Work {
         // Frames are taken out first and looked at last: what a message said
         // before them of their view is there by then.
         let most = BURST.min(self.seat.pool.available() / PER_PACKET);
-        for (at, data) in self.chains.iter_mut().zip(&mut self.seat.ends.data) {
+        if let Some(turns) = &mut self.turns {
+            let (chains, data) = (&self.chains, &self.seat.ends.data);
+            turns.begin(|chain| {
+                chains.get(chain).is_some_and(|at| !at.input.is_empty())
+                    || data.get(chain).is_some_and(|data| !data.is_empty())
+            });
+        }
+        let chains = self.chains.iter_mut().zip(&mut self.seat.ends.data);
+        for (chain, (at, data)) in chains.enumerate() {
+            let most = match &self.turns {
+                Some(turns) => turns.packets(chain, most),
+                None => most,
+            };
             let most = most.saturating_sub(at.input.len());
             let taken = data.drain(most, &mut at.input) as u64;
             self.packets += taken;
@@ -410,8 +428,16 @@ impl Work {
             return false;
         }
         if !at.input.is_empty() {
+            let (began, before) = (
+                self.turns.as_ref().map(|_| self.clock.now()),
+                at.input.len(),
+            );
             // Those that it has no frames for stay for the next round.
             at.actors.frames(now, &mut self.seat.pool, &mut at.input);
+            if let (Some(turns), Some(began)) = (&mut self.turns, began) {
+                let ns = self.clock.now().0.saturating_sub(began.0);
+                turns.used(chain, ns, before - at.input.len());
+            }
         }
         if due {
             at.actors.tick(now, &mut self.seat.pool);

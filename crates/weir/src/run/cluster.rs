@@ -25,6 +25,7 @@ use super::player::Player;
 use super::ports::Ports;
 use super::scaling::Scaler;
 use super::summary::More;
+use super::tenants::tenants;
 use super::{apart, upgrade};
 
 #[allow(clippy::too_many_arguments)] // each is a part of the run
@@ -49,7 +50,7 @@ pub(super) fn run(
     };
     let memory = ports.memory();
     let chains = (stages, plans, processes);
-    let executor = start(args, runtimes, file, chains, config, memory)?;
+    let executor = start(args, runtimes, file, chains, (config, memory), false)?;
     let executor = match ports.inputs.len() {
         0 | 1 => executor,
         _ => executor.in_turns(file),
@@ -103,18 +104,21 @@ fn scaling_fits(args: &Run, runtimes: u32) -> Result<(), Failure> {
     }
 }
 
-/// Starts a cluster, with what its script says.
+/// Starts a cluster, with what its script says. Its ports may drop what there is no room for, or else
+/// wait.
 pub(super) fn start(
     args: &Run,
     runtimes: u32,
     file: &ChainFile,
     (stages, plans, processes): (&[Stage], &[ChainPlan], Option<RuntimeProcesses>),
-    config: RuntimeConfig,
-    memory: MemoryLayout,
+    (config, memory): (RuntimeConfig, MemoryLayout),
+    drops: bool,
 ) -> Result<Played, Failure> {
     let script = script(args, runtimes, file)?;
     let settings = ClusterSettings {
         processes,
+        tenants: tenants(args, file)?,
+        drops,
         remote: remote(args, plans)?,
         ..settings(args, runtimes, &script, config, memory)
     };

@@ -41,6 +41,7 @@ pub(crate) use signals::end_signals;
 mod standby;
 mod summary;
 mod table;
+mod tenants;
 mod texts;
 pub(crate) mod up;
 mod upgrade;

@@ -103,6 +103,9 @@ impl ClusterEnd {
 /// Counts of a chain's switch: packets in, packets out, and its own drops.
 pub(super) fn of_switch(switch: &Switch) -> Report {
     let (mut report, gate) = (switch.classifier().report(), switch.report());
+    // The classifier has not seen those that were not let in.
+    report.packets_in = gate.packets_in;
+    report.bytes_in += switch.refused_bytes();
     report.packets_out = gate.packets_out;
     report.bytes_out = gate.bytes_out;
     report.emitted = gate.emitted;

@@ -8,13 +8,16 @@ use weir_protocol::RuntimeId;
 use super::super::wiring::place_of;
 use super::Cluster;
 use super::member::{Member, State};
+use super::tenanted::Tenanted;
 
 impl Cluster {
-    /// Looks whether ports have to wait now. Where they do, the time since the last look counts
+    /// Looks whether ports have to wait now, or packets were dropped since the last look because a
+    /// tenant is over its part. Where so, the time since the last look counts
     /// against the runtimes that most packets wait for. Of `moves`, by source and target, are units
     /// that may be under way: packets that wait at a target for their state wait for its source.
     pub(crate) fn look_at_load(&mut self, since: Duration, moves: &[(RuntimeId, RuntimeId)]) {
-        if self.room() > 0 {
+        let was_over = self.tenanted.as_mut().is_some_and(Tenanted::take_was_over);
+        if self.room() > 0 && !was_over {
             return;
         }
         let waiting = self.waiting();

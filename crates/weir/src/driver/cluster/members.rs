@@ -125,6 +125,7 @@ impl Cluster {
                     chains: remote.digest,
                     engine: self.settings.engine,
                     replication: self.settings.replication,
+                    shares: self.settings.shares(),
                     start: remote.start,
                     generation: self.found.generation,
                     after: survivor.map(|survivor| survivor.before),
@@ -150,6 +151,7 @@ impl Cluster {
             settings: in_process::actors_with(id, small, self.settings.keeping()),
             relayed: self.settings.relay.is_some(),
             clock: self.clock,
+            shares: self.settings.shares(),
             seat,
         };
         let make = move || {

@@ -20,6 +20,7 @@ mod settings;
 mod start;
 mod stillness;
 mod takeover;
+mod tenanted;
 #[cfg(test)]
 pub(crate) mod tests;
 mod told;
@@ -48,6 +49,7 @@ use recovery::Recovery;
 pub use settings::{ClusterSettings, RuntimeProcesses};
 use stillness::Stillness;
 pub use stillness::{GAVE_WAY, HANDED_OVER, STOOD_STILL};
+use tenanted::Tenanted;
 
 use super::clock::Clock;
 use super::ends::{EndAsked, EndsAsked};
@@ -120,6 +122,8 @@ pub struct Cluster {
     ends_asked: EndsAsked,
     /// What is let out is billed here.
     books: Option<Bookkeeper>,
+    /// Refuses what tenants may not have.
+    tenanted: Option<Tenanted>,
     /// Counted in the first chain's report.
     internal: Internal,
     // Buffers of a round, kept to save their allocation.
@@ -145,18 +149,25 @@ impl Cluster {
     /// Packets that may be taken in now. A port that can wait is read for no
     /// more, so that nothing needs to be dropped.
     pub fn room(&self) -> usize {
+        let shares = self.tenanted.as_ref().is_some_and(Tenanted::shares_room);
+        // What waits counts as its tenant's, whose part is bounded: it holds no other one up.
         let waits = |member: &Member| member.ends.data.iter().any(|queue| queue.waiting() > 0);
+        let waits = !shares && self.members.iter().any(waits);
         let recovers = self.chains.iter().any(|at| at.switch.is_recovering());
-        if recovers || self.members.iter().any(waits) || self.waits_for_runtime() {
+        if recovers || waits || self.waits_for_runtime() {
             return 0;
         }
-        let keeping = self.settings.keeping();
-        let frames = in_process::room(&self.pool, self.members.len(), keeping);
-        if !keeping.keeps() {
+        let frames = self.free();
+        if shares || !self.settings.keeping().keeps() {
             return frames;
         }
         let chains = self.chains.iter().map(|at| at.switch.room());
         chains.min().unwrap_or(0).min(frames)
+    }
+
+    /// Packets that there are frames for.
+    fn free(&self) -> usize {
+        in_process::room(&self.pool, self.members.len(), self.settings.keeping())
     }
 
     /// True where none can own units, and one is about to.
@@ -188,6 +199,7 @@ impl Cluster {
             self.pass_time(time);
         }
         self.echo = None;
+        self.refuse(chain, frames);
         if let Some(at) = self.internal.expect(self.chains.get_mut(chain), NO_CHAIN) {
             at.switch.ingress(now, &mut self.pool, frames);
         }

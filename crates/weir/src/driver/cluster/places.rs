@@ -34,6 +34,7 @@ pub(super) fn members(
                     chains: processes.digest,
                     seed: settings.engine.seed,
                     keeping: settings.keeping(),
+                    shares: settings.shares(),
                 };
                 let (ends, home) = wire_process(room, id, stages, main, hello)?;
                 (ends, Site::Process(Box::new(home)))

@@ -1,5 +1,6 @@
 //! Settings of a cluster.
 
+use weir_control::tenants::Tenants;
 use weir_ctl::events::Events;
 use weir_ctl::ledger::Ledger;
 use weir_packet::MemoryLayout;
@@ -46,12 +47,21 @@ pub struct ClusterSettings {
     pub happened: Events,
     /// Takes what is let out, for bills.
     pub ledger: Option<Ledger>,
+    /// What each tenant may have, where that is bounded or shared.
+    pub tenants: Option<Tenants>,
+    /// Ports drop what there is no room for: room is shared by tenants. Else they wait.
+    pub drops: bool,
 }
 
 impl ClusterSettings {
     /// Places of runtimes.
     pub(super) fn places(&self) -> u32 {
         self.most_runtimes.max(self.runtimes)
+    }
+
+    /// Tenant and weight of each chain, where several tenants share.
+    pub(super) fn shares(&self) -> Option<Vec<(u16, u32)>> {
+        self.tenants.as_ref().and_then(Tenants::shares)
     }
 
     /// What switch and runtimes keep for repeats.
@@ -99,6 +109,8 @@ impl Default for ClusterSettings {
             remote: None,
             happened: Events::default(),
             ledger: None,
+            tenants: None,
+            drops: false,
         }
     }
 }

@@ -27,6 +27,7 @@ use super::places::members;
 use super::process::ring_words;
 use super::settings::ClusterSettings;
 use super::stillness::Stillness;
+use super::tenanted::Tenanted;
 use super::{Chain, Cluster};
 
 impl Cluster {
@@ -83,6 +84,7 @@ impl Cluster {
         let wakers = Wakers::new(settings.spread.threads(most as usize))?;
         let members = members(&stages, room.as_mut(), &settings, &found, &wakers)?;
         let (senders, handlers) = command_channels(&members)?;
+        let tenanted = Tenanted::new(&settings);
         let books = settings.ledger.clone();
         let books = books.map(|ledger| billing::bookkeeper(ledger, &stages));
         Ok(Cluster {
@@ -118,6 +120,7 @@ impl Cluster {
             handlers,
             ends_asked: EndsAsked::default(),
             books,
+            tenanted,
             internal: Internal::default(),
             entries: Vec::with_capacity(BURST),
             inbox: Vec::with_capacity(MESSAGES),

@@ -305,6 +305,7 @@ fn a_runtime_counts_the_frames_that_it_does_not_give_back() {
         settings: in_process::actors(RuntimeId(3), 1_024),
         relayed: false,
         clock: cluster.clock,
+        shares: None,
         seat,
     };
     let mut node = RuntimeNode::new(plan).unwrap();

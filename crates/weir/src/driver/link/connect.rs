@@ -79,6 +79,7 @@ pub(in super::super) struct Agents {
     pub(in super::super) chains: u64,
     pub(in super::super) engine: RuntimeConfig,
     pub(in super::super) replication: Replication,
+    pub(in super::super) shares: Option<Vec<(u16, u32)>>,
     pub(in super::super) start: u32,
     /// Generation of the switch.
     pub(in super::super) generation: u16,
@@ -133,6 +134,7 @@ fn hello(agents: &Agents, id: RuntimeId, places: usize, units: &[u32]) -> Hello 
         seed: agents.engine.seed,
         replication: agents.replication.to_string(),
         units: units.to_vec(),
+        shares: agents.shares.clone(),
         beats: agents.beats,
         network: NETWORK,
         event_bytes: agents.engine.event_bytes,

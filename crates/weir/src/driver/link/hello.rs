@@ -45,6 +45,9 @@ pub(crate) struct Hello {
     pub(super) replication: String,
     /// Places of units, by chain.
     pub(super) units: Vec<u32>,
+    /// Tenant and weight of each chain, where several tenants share its time.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(super) shares: Option<Vec<(u16, u32)>>,
     /// Interval of heartbeats in ns, and how many may be missing.
     pub(super) beats: (u64, u32),
     /// Network identifier.
@@ -183,6 +186,7 @@ mod tests {
             seed: 1,
             replication: "none".to_owned(),
             units: vec![100, 200],
+            shares: None,
             beats: (1, 4),
             network: 7,
             event_bytes: 0,

@@ -81,6 +81,7 @@ fn plan(
         settings: in_process::actors_with(hello.runtime(), small, keeping),
         relayed: false,
         clock,
+        shares: hello.shares.clone(),
         seat,
     })
 }

@@ -4,13 +4,13 @@ use std::path::{Path, PathBuf};
 
 use clap::Parser as _;
 use weir_ctl::ledger::names::Names;
-use weir_graph::{ChainFile, Composition, Diagnostic, Placed};
+use weir_graph::{ChainFile, ComposedTenant, Composition, Diagnostic, Placed};
 use weir_io::port::PortSpec;
 use weir_nf::Sets;
 use weir_nf::host::Kind;
 use weir_protocol::settings::Replication;
 
-use crate::args::{Args, Command, FlowletsBy, Run, ScalingBy};
+use crate::args::{Args, Command, FlowletsBy, Run, ScalingBy, TenantBy};
 use crate::billing;
 use crate::chains;
 use crate::exit::Failure;
@@ -19,6 +19,7 @@ use crate::snapshot::Snapshot;
 
 use super::super::plan;
 use super::super::ports::{Also, Ports};
+use super::super::tenants::without_chain;
 use super::super::texts;
 
 /// Interval of heartbeats where the composition says nothing: hosts that share a machine wait for its
@@ -115,6 +116,7 @@ pub(crate) fn load(path: &Path, seed: u64, kinds: &[Kind]) -> Result<Composed, F
             is_input,
         ));
     }
+    faults.extend(tenant_faults(&composition, &file));
     if faults.is_empty() {
         faults.extend(whole_fault(&composition, &run, &file));
     }
@@ -127,6 +129,22 @@ pub(crate) fn load(path: &Path, seed: u64, kinds: &[Kind]) -> Result<Composed, F
         }),
         false => Err(wrong(&faults)),
     }
+}
+
+/// Tenants that have no chain.
+fn tenant_faults(composition: &Composition, file: &ChainFile) -> Vec<Diagnostic> {
+    let default = composition.tenant.as_deref();
+    let of_chain = file
+        .chains
+        .iter()
+        .map(|chain| billing::tenant_of(chain, default));
+    let of_chain: Vec<&str> = of_chain.collect();
+    let fault = |by: &Placed<ComposedTenant>| {
+        let message = without_chain(&by.value.name, &of_chain)?;
+        let help = "`tenant` of a chain, or of the composition, says whose a chain is";
+        Some(composition.fault(by, &message, Some(help)))
+    };
+    composition.tenants.iter().filter_map(fault).collect()
 }
 
 /// The chains of the composition's run: those that run where they are kept.
@@ -187,11 +205,17 @@ fn words(composition: &Composition, folder: &Path, chain: &Path) -> Result<Run, 
         true => HEARTBEAT_OF_MACHINES_MS,
         false => HEARTBEAT_MS,
     };
+    let tenants = composition
+        .tenants
+        .iter()
+        .map(|by| TenantBy::try_from(&by.value));
     let scaling = composition.scaling.as_ref();
     let scaling = scaling.map(|by| ScalingBy::try_from(&by.value));
     let flowlets = composition.flowlets.as_ref().map(FlowletsBy::try_from);
     Ok(Run {
         flowlets: flowlets.transpose()?,
+        tenants: tenants.collect::<Result<_, _>>()?,
+        tenant: composition.tenant.clone(),
         set: composition.set.clone(),
         templates: (composition.templates.iter())
             .map(|templates| folder.join(&templates.value))

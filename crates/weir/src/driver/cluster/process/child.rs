@@ -183,6 +183,7 @@ impl RuntimeProcess {
             ),
             relayed: false,
             clock: Clock::start(),
+            shares: self.hello.shares.clone(),
             seat: Seat {
                 pool: FramePool::empty(Arc::clone(&self.memory)),
                 ends: self.ends()?,

@@ -80,12 +80,14 @@ pub(in super::super) struct Home {
 }
 
 /// Settings that all processes of a cluster share.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 pub(in super::super) struct HelloOf {
     /// Stands for the chains.
     pub(in super::super) chains: u64,
     pub(in super::super) seed: u64,
     pub(in super::super) keeping: Keeping,
+    /// Tenant and weight of each chain, where several tenants share its time.
+    pub(in super::super) shares: Option<Vec<(u16, u32)>>,
 }
 
 /// The rings of one more place of a runtime, for these chains; `main` wakes the switch's
@@ -130,6 +132,7 @@ pub(in super::super) fn wire_process(
             replication: hello.keeping.replication.to_string(),
             linked: hello.keeping.linked,
             units: Vec::new(),
+            shares: hello.shares,
             offsets,
             core: None,
             first: false,

@@ -58,6 +58,8 @@ pub(super) struct Hello {
     pub(super) linked: bool,
     /// Places of units, by chain.
     pub(super) units: Vec<u32>,
+    /// Tenant and weight of each chain, where several tenants share its time.
+    pub(super) shares: Option<Vec<(u16, u32)>>,
     pub(super) offsets: Offsets,
     /// Core that it is kept on.
     pub(super) core: Option<usize>,
