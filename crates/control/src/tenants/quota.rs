@@ -2,7 +2,7 @@
 
 use weir_packet::Time;
 
-use super::TenantLimits;
+use super::limits::TenantLimits;
 
 /// Nanoseconds of a second.
 const SECOND: u128 = 1_000_000_000;
@@ -112,7 +112,6 @@ impl Quotas {
 
 #[cfg(test)]
 mod tests {
-    use super::super::Tenants;
     use super::*;
 
     fn quotas(packets: Option<u64>, bytes: Option<u64>) -> Quotas {
@@ -122,8 +121,7 @@ mod tests {
             burst: 10_000_000,
             ..TenantLimits::DEFAULT
         };
-        let tenants = Tenants::new(&["a", "b", "a"], &[("a".to_owned(), limits)]);
-        tenants.quotas().unwrap()
+        Quotas::new(&[limits, TenantLimits::DEFAULT], &[0, 1, 0])
     }
 
     /// Offers packets of `len` bytes each `ns` for a second; how many are taken in.

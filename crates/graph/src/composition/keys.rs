@@ -75,7 +75,7 @@ pub(crate) struct DraftPorts {
 /// Keys of a composition.
 pub(crate) fn composition_keys() -> Keys<Draft> {
     let keys = Keys::<Draft>::new("a mapping that begins with `composition: NAME`", "");
-    settings(parts(keys))
+    of_tenants(settings(parts(keys)))
 }
 
 /// The keys that must be there.
@@ -165,6 +165,22 @@ fn settings(keys: Keys<Draft>) -> Keys<Draft> {
         |draft, by| draft.scaling = Some(by),
     )
     .key(
+        "set",
+        "Settings of the chain that are overridden, as `weir run --set` takes them.",
+        OneOrMore("settings like `firewall.default=drop`", text("a setting")),
+        |draft, set| draft.set = set,
+    )
+    .key(
+        "templates",
+        "Folders with templates that the chain may name.",
+        OneOrMore("folders", text("a folder")),
+        |draft, folders| draft.templates = folders,
+    )
+}
+
+/// The keys of what tenants use and may have.
+fn of_tenants(keys: Keys<Draft>) -> Keys<Draft> {
+    keys.key(
         "tenant",
         "Name under which chains are billed that name no tenant themselves; `default` without it.",
         Name("the name of a tenant"),
@@ -184,18 +200,6 @@ fn settings(keys: Keys<Draft>) -> Keys<Draft> {
         "Prices of what tenants use, for `weir bill`.",
         price_keys(),
         |draft, prices| draft.prices = Some(prices),
-    )
-    .key(
-        "set",
-        "Settings of the chain that are overridden, as `weir run --set` takes them.",
-        OneOrMore("settings like `firewall.default=drop`", text("a setting")),
-        |draft, set| draft.set = set,
-    )
-    .key(
-        "templates",
-        "Folders with templates that the chain may name.",
-        OneOrMore("folders", text("a folder")),
-        |draft, folders| draft.templates = folders,
     )
 }
 

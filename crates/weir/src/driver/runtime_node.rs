@@ -338,25 +338,7 @@ impl Work {
         let packet_time = self.seat.gauge.packet_time();
         // Frames are taken out first and looked at last: what a message said
         // before them of their view is there by then.
-        let most = BURST.min(self.seat.pool.available() / PER_PACKET);
-        if let Some(turns) = &mut self.turns {
-            let (chains, data) = (&self.chains, &self.seat.ends.data);
-            turns.begin(|chain| {
-                chains.get(chain).is_some_and(|at| !at.input.is_empty())
-                    || data.get(chain).is_some_and(|data| !data.is_empty())
-            });
-        }
-        let chains = self.chains.iter_mut().zip(&mut self.seat.ends.data);
-        for (chain, (at, data)) in chains.enumerate() {
-            let most = match &self.turns {
-                Some(turns) => turns.packets(chain, most),
-                None => most,
-            };
-            let most = most.saturating_sub(at.input.len());
-            let taken = data.drain(most, &mut at.input) as u64;
-            self.packets += taken;
-            self.had += taken;
-        }
+        self.take_frames();
         // All of them: one that is left may be about these frames. A ring bounds them.
         let inbox = &mut self.seat.ends.inbox;
         while inbox.drain(MESSAGES_ON_THE_WAY, &mut self.commands) == MESSAGES_ON_THE_WAY {}
@@ -415,6 +397,29 @@ impl Work {
         self.had += self.seat.pool.available() as u64;
         self.had -= before as u64;
         worked
+    }
+
+    /// Takes the frames of each chain, as many as it may have in this round.
+    fn take_frames(&mut self) {
+        let most = BURST.min(self.seat.pool.available() / PER_PACKET);
+        if let Some(turns) = &mut self.turns {
+            let (chains, data) = (&self.chains, &self.seat.ends.data);
+            turns.begin(|chain| {
+                chains.get(chain).is_some_and(|at| !at.input.is_empty())
+                    || data.get(chain).is_some_and(|data| !data.is_empty())
+            });
+        }
+        let chains = self.chains.iter_mut().zip(&mut self.seat.ends.data);
+        for (chain, (at, data)) in chains.enumerate() {
+            let most = match &self.turns {
+                Some(turns) => turns.packets(chain, most),
+                None => most,
+            };
+            let most = most.saturating_sub(at.input.len());
+            let taken = data.drain(most, &mut at.input) as u64;
+            self.packets += taken;
+            self.had += taken;
+        }
     }
 
     /// Applies the frames of a chain and does what is due in it.

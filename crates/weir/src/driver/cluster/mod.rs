@@ -15,6 +15,7 @@ mod phase;
 mod places;
 mod process;
 mod recovery;
+mod refuse;
 mod replace;
 mod settings;
 mod start;

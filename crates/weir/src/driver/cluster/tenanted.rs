@@ -1,13 +1,11 @@
-//! Refuses what tenants may not have, before a switch sees it.
+//! What the tenants of a run may have: packets that they may not are picked out of a batch.
 
 use weir_control::tenants::{Quotas, Room};
-use weir_packet::Frame;
-use weir_protocol::switch::SwitchDrop;
+use weir_packet::{Frame, PacketMemory};
 
 use super::settings::ClusterSettings;
-use super::{Chain, Cluster, NO_CHAIN};
 
-/// What the tenants of a run may have.
+/// See the module.
 pub(super) struct Tenanted {
     quotas: Option<Quotas>,
     /// Where ports drop what there is no room for.
@@ -42,64 +40,46 @@ impl Tenanted {
     pub(super) fn shares_room(&self) -> bool {
         self.room.is_some()
     }
-}
 
-impl Cluster {
-    /// Takes those packets of a batch out that the chain's tenant may not have.
-    #[inline]
-    pub(super) fn refuse(&mut self, chain: usize, frames: &mut Vec<Frame>) {
-        if self.tenanted.is_some() {
-            self.refuse_over_quota(chain, frames);
-            self.refuse_over_share(chain, frames);
+    /// Takes those packets of a batch out that are over the quota of the chain's tenant: the caller
+    /// empties what it gets.
+    pub(super) fn over_quota(
+        &mut self,
+        chain: usize,
+        memory: &PacketMemory,
+        frames: &mut Vec<Frame>,
+    ) -> &mut Vec<Frame> {
+        let quotas = self.quotas.as_mut().filter(|quotas| quotas.bounds(chain));
+        if let Some(quotas) = quotas {
+            for frame in frames.drain(..) {
+                let meta = memory.meta(&frame);
+                match quotas.admits(chain, meta.time, meta.len) {
+                    true => self.admitted.push(frame),
+                    false => self.refused.push(frame),
+                }
+            }
+            frames.append(&mut self.admitted);
         }
+        &mut self.refused
     }
 
-    fn refuse_over_quota(&mut self, chain: usize, frames: &mut Vec<Frame>) {
-        let Some(its) = &mut self.tenanted else {
-            return;
-        };
-        let Some(quotas) = its.quotas.as_mut().filter(|quotas| quotas.bounds(chain)) else {
-            return;
-        };
-        let memory = self.pool.memory();
-        for frame in frames.drain(..) {
-            let meta = memory.meta(&frame);
-            match quotas.admits(chain, meta.time, meta.len) {
-                true => its.admitted.push(frame),
-                false => its.refused.push(frame),
+    /// The same for those that are over the part of the chain's tenant, where `free` more packets
+    /// have frames and chains have so many on their way.
+    pub(super) fn over_share(
+        &mut self,
+        chain: usize,
+        free: u64,
+        on_their_way: impl Fn(usize) -> u64,
+        frames: &mut Vec<Frame>,
+    ) -> &mut Vec<Frame> {
+        if let Some(room) = &self.room {
+            let left = room.left(chain, free, on_their_way);
+            let left = usize::try_from(left).unwrap_or(usize::MAX);
+            if left < frames.len() {
+                self.was_over = true;
+                self.refused.extend(frames.drain(left..));
             }
         }
-        frames.append(&mut its.admitted);
-        self.drop_refused(chain, SwitchDrop::OverQuota);
-    }
-
-    fn refuse_over_share(&mut self, chain: usize, frames: &mut Vec<Frame>) {
-        // The batch has its frames already.
-        let free = (self.free() + frames.len()) as u64;
-        let Some(its) = &mut self.tenanted else {
-            return;
-        };
-        let Some(room) = &its.room else { return };
-        let chains = &self.chains;
-        let on_their_way = |chain: usize| {
-            let at: Option<&Chain> = chains.get(chain);
-            at.map_or(0, |at| at.switch.in_flight())
-        };
-        let left = usize::try_from(room.left(chain, free, on_their_way)).unwrap_or(usize::MAX);
-        if left < frames.len() {
-            its.was_over = true;
-            its.refused.extend(frames.drain(left..));
-            self.drop_refused(chain, SwitchDrop::OverShare);
-        }
-    }
-
-    fn drop_refused(&mut self, chain: usize, why: SwitchDrop) {
-        let Some(its) = self.tenanted.as_mut().filter(|its| !its.refused.is_empty()) else {
-            return;
-        };
-        match self.internal.expect(self.chains.get_mut(chain), NO_CHAIN) {
-            Some(at) => at.switch.refuse(&mut self.pool, &mut its.refused, why),
-            None => self.pool.give_all(&mut its.refused),
-        }
+        &mut self.refused
     }
 }
