@@ -90,6 +90,15 @@ pub const fn kept_back(runtimes: usize) -> usize {
     RESERVE * runtimes + BURST
 }
 
+/// Packets that the switch's pool has small frames for, beside those that are kept back.
+pub fn free(pool: &FramePool, runtimes: usize, keeping: Keeping) -> usize {
+    let free = pool.available().saturating_sub(kept_back(runtimes));
+    match keeping.keeps() {
+        true => free / PER_KEPT,
+        false => free,
+    }
+}
+
 /// Packets that may be taken in with the frames of the switch's pool, where there are so many
 /// runtimes. Frames kept back are for entries, events and messages.
 pub fn room(pool: &FramePool, runtimes: usize, keeping: Keeping) -> usize {

@@ -14,8 +14,8 @@ pub const BURSTS: (u64, u64) = (1_000_000, 10_000_000_000);
 /// What a tenant may have.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct TenantLimits {
-    /// Its part where tenants want more than there is, as 1 of the sum of all; 1 to
-    /// [`MOST_WEIGHT`].
+    /// Where tenants want more than there is, its part is its weight, divided by the sum of the
+    /// weights of those that do; 1 to [`MOST_WEIGHT`].
     pub weight: u32,
     /// Packets per second, at most [`MOST_PACKETS`].
     pub packets: Option<u64>,

@@ -2,12 +2,13 @@
 
 use weir_packet::Time;
 
-use super::limits::TenantLimits;
+use super::limits::{BURSTS, TenantLimits};
 
 /// Nanoseconds of a second.
 const SECOND: u128 = 1_000_000_000;
-/// The longest packet, in bytes: a bucket has room for it, or it would never pass.
-const LONGEST: u64 = 65_535;
+/// The longest packet that packet memory holds, in bytes: a bucket has room for it, or it would
+/// never pass.
+const LONGEST: u64 = 262_144;
 
 /// The buckets of all tenants. Times are those of packets, so that a capture gives the same result
 /// each time.
@@ -81,14 +82,17 @@ impl Quotas {
     }
 
     /// True where the chain's tenant may have a packet of `len` bytes taken in at `time`, which is
-    /// then counted. One that is refused costs it nothing. Times that go back fill nothing.
+    /// then counted. One that is refused costs it nothing. Times that go back fill nothing; after
+    /// one that goes back by more than the longest burst they count from there.
     pub fn admits(&mut self, chain: usize, time: Time, len: u32) -> bool {
         let tenant = self.of_chain.get(chain).copied();
         let Some(its) = tenant.and_then(|tenant| self.tenants.get_mut(usize::from(tenant))) else {
             return true;
         };
         let before = *its.at.get_or_insert(time);
-        if time > before {
+        if time.0.saturating_add(BURSTS.1) < before.0 {
+            its.at = Some(time);
+        } else if time > before {
             its.at = Some(time);
             let ns = time.0 - before.0;
             for bucket in its.packets.iter_mut().chain(&mut its.bytes) {
@@ -149,16 +153,16 @@ mod tests {
     #[test]
     fn bytes_are_bounded_as_packets_are() {
         let taken = second(&mut quotas(None, Some(10_000_000)), 0, 10_000, 1_000);
-        // The burst is 100,000 bytes: more than the longest packet.
-        assert_eq!(taken, 10_000 + 100 - 1);
+        // A burst would be 100,000 bytes: less than the longest packet.
+        assert_eq!(taken, 10_000 + 262);
         // The smallest rate lets the longest packet through.
-        assert_eq!(second(&mut quotas(None, Some(1)), 0, 1_000_000, 65_535), 1);
+        assert_eq!(second(&mut quotas(None, Some(1)), 0, 1_000_000, 262_144), 1);
     }
 
     #[test]
     fn what_one_bound_refuses_costs_the_other_nothing() {
         let mut quotas = quotas(Some(1_000), Some(1));
-        assert!(quotas.admits(0, Time(0), 65_535));
+        assert!(quotas.admits(0, Time(0), 262_144));
         // No bytes are left: no packets are taken either.
         let refused = (0..100).filter(|n| !quotas.admits(0, Time(*n), 1_000));
         assert_eq!(refused.count(), 100);
@@ -181,5 +185,9 @@ mod tests {
         let mut quotas = quotas(Some(1_000), None);
         let jumps = (0..1_000u64).map(|n| Time(1_000_000_000 + n % 2));
         assert_eq!(jumps.filter(|at| quotas.admits(0, *at, 64)).count(), 10);
+        // One that was far ahead does not stop those behind it for long.
+        assert!(quotas.admits(0, Time(u64::MAX), 64));
+        let later = (0..10_000).filter(|n| quotas.admits(0, Time(n * 100_000), 64));
+        assert_eq!(later.count(), 9 + 999);
     }
 }

@@ -13,6 +13,9 @@ const SLICE: u64 = 50_000;
 const AHEAD: u64 = SLICE * SCALE;
 /// Units of a clock per nanosecond, so that weights divide it well.
 const SCALE: u64 = 1_000;
+/// What a turn may cost, at most, as a multiple of what was expected: a thread that stands still
+/// meanwhile is no work of the tenant's.
+const SURPRISE: u64 = 4;
 /// Part of a measured time that the average takes: a sixteenth.
 const SMOOTH: u32 = 4;
 
@@ -63,6 +66,7 @@ impl Turns {
         }
         let waiting = self.chains.iter().filter(|chain| chain.waits);
         let clocks = waiting.filter_map(|chain| self.tenants.get(chain.tenant));
+        // A ring is empty for a moment now and then, also where more is to come: nothing is forgotten.
         let Some(least) = clocks.map(|(clock, _)| *clock).min() else {
             return;
         };
@@ -93,6 +97,8 @@ impl Turns {
         let Some(of) = self.chains.get_mut(chain) else {
             return;
         };
+        let expected = of.cost.saturating_mul(packets as u64).max(SLICE);
+        let ns = ns.min(SURPRISE * expected);
         if let Some(each) = ns.checked_div(packets as u64) {
             let average = match of.cost {
                 0 => each,
@@ -256,6 +262,27 @@ mod tests {
         // A turn of 50 µs has a packet of 40 µs: two turns of the other, and its own.
         assert!(bed.longest_wait[0] <= 150_000, "{:?}", bed.longest_wait);
         assert!(bed.had[0].1 > 49_000, "{:?}", bed.had);
+    }
+
+    /// A process that was stopped, say.
+    #[test]
+    fn a_thread_that_stands_still_costs_a_tenant_a_few_turns() {
+        let mut turns = Turns::new(&[(0, 1), (1, 10)]);
+        for chain in [0, 1] {
+            turns.used(chain, 1_000, 1);
+        }
+        turns.used(0, 5_000_000_000, 1);
+        let mut waited = 0;
+        loop {
+            turns.begin(|_| true);
+            if turns.packets(0, 256) > 0 {
+                break;
+            }
+            let packets = turns.packets(1, 256);
+            turns.used(1, packets as u64 * 1_000, packets);
+            waited += packets as u64 * 1_000;
+        }
+        assert!(waited <= SURPRISE * SLICE * 10, "{waited}");
     }
 
     #[test]

@@ -16,7 +16,7 @@ use crate::units;
 pub struct ComposedTenant {
     /// Its name, as chains have it.
     pub name: String,
-    /// Its part, as 1 of the sum of all.
+    /// Its part is its weight, divided by the sum of the weights of those that want some.
     pub weight: Option<u32>,
     /// Packets per second.
     pub packets: Option<u64>,

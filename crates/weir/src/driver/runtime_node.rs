@@ -136,6 +136,11 @@ impl RuntimeNode {
         self.former = Some(std::mem::replace(&mut self.handler, handler));
     }
 
+    /// Tenants share its time by these weights from now on.
+    pub(super) fn share_by(&mut self, shares: Option<&[(u16, u32)]>) {
+        self.work.turns = shares.map(Turns::new);
+    }
+
     /// What stands for the chains whose functions it has taken since the last call.
     pub(super) fn take_replaced(&mut self) -> Option<u64> {
         self.work.replaced.take()

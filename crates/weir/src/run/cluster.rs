@@ -104,21 +104,21 @@ fn scaling_fits(args: &Run, runtimes: u32) -> Result<(), Failure> {
     }
 }
 
-/// Starts a cluster, with what its script says. Its ports may drop what there is no room for, or else
-/// wait.
+/// Starts a cluster, with what its script says. Its ports drop what there is no room for, or
+/// else wait.
 pub(super) fn start(
     args: &Run,
     runtimes: u32,
     file: &ChainFile,
     (stages, plans, processes): (&[Stage], &[ChainPlan], Option<RuntimeProcesses>),
     (config, memory): (RuntimeConfig, MemoryLayout),
-    drops: bool,
+    ports_drop: bool,
 ) -> Result<Played, Failure> {
     let script = script(args, runtimes, file)?;
     let settings = ClusterSettings {
         processes,
         tenants: tenants(args, file)?,
-        drops,
+        ports_drop,
         remote: remote(args, plans)?,
         ..settings(args, runtimes, &script, config, memory)
     };

@@ -1,5 +1,6 @@
 //! The switch's thread: switches, and the runtimes around them.
 
+mod admit;
 mod billing;
 mod carrier;
 mod deaths;
@@ -15,7 +16,6 @@ mod phase;
 mod places;
 mod process;
 mod recovery;
-mod refuse;
 mod replace;
 mod settings;
 mod start;
@@ -200,7 +200,7 @@ impl Cluster {
             self.pass_time(time);
         }
         self.echo = None;
-        self.refuse(chain, frames);
+        self.admit(chain, frames);
         if let Some(at) = self.internal.expect(self.chains.get_mut(chain), NO_CHAIN) {
             at.switch.ingress(now, &mut self.pool, frames);
         }

@@ -49,8 +49,8 @@ pub struct ClusterSettings {
     pub ledger: Option<Ledger>,
     /// What each tenant may have, where that is bounded or shared.
     pub tenants: Option<Tenants>,
-    /// Ports drop what there is no room for: room is shared by tenants. Else they wait.
-    pub drops: bool,
+    /// Ports can't wait: room is shared by tenants, and what is over a part is dropped.
+    pub ports_drop: bool,
 }
 
 impl ClusterSettings {
@@ -110,7 +110,7 @@ impl Default for ClusterSettings {
             happened: Events::default(),
             ledger: None,
             tenants: None,
-            drops: false,
+            ports_drop: false,
         }
     }
 }

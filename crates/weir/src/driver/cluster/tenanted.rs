@@ -21,7 +21,7 @@ impl Tenanted {
     /// `None` where all may have all.
     pub(super) fn new(settings: &ClusterSettings) -> Option<Tenanted> {
         let quotas = (settings.tenants.as_ref()).and_then(|tenants| tenants.quotas());
-        let shares = settings.drops.then(|| settings.shares()).flatten();
+        let shares = settings.ports_drop.then(|| settings.shares()).flatten();
         (quotas.is_some() || shares.is_some()).then(|| Tenanted {
             quotas,
             room: shares.as_deref().map(Room::new),
@@ -64,17 +64,17 @@ impl Tenanted {
     }
 
     /// The same for those that are over the part of the chain's tenant, where `free` more packets
-    /// have frames and chains have so many on their way.
+    /// have frames, chains have so many on their way, and this one has room for `kept` more.
     pub(super) fn over_share(
         &mut self,
-        chain: usize,
+        (chain, kept): (usize, usize),
         free: u64,
         on_their_way: impl Fn(usize) -> u64,
         frames: &mut Vec<Frame>,
     ) -> &mut Vec<Frame> {
-        if let Some(room) = &self.room {
+        if let Some(room) = &mut self.room {
             let left = room.left(chain, free, on_their_way);
-            let left = usize::try_from(left).unwrap_or(usize::MAX);
+            let left = usize::try_from(left).map_or(kept, |left| left.min(kept));
             if left < frames.len() {
                 self.was_over = true;
                 self.refused.extend(frames.drain(left..));

@@ -283,6 +283,7 @@ impl RemoteNode {
         let (commands, handler) = way_of_commands(&self.reread)?;
         self.commands = Some(commands);
         self.runtime.obey(handler);
+        self.runtime.share_by(start.hello.shares.as_deref());
         self.tie = Some(start.tie(self.clock.now())?);
         (self.start, self.since) = (start, Instant::now());
         let heard = self.introduce_within(PATIENCE_TAKEN).is_ok();

@@ -133,7 +133,9 @@ fn switched(
     more: Option<Box<dyn More>>,
 ) -> Outcome {
     let chains = (stages, plans, cluster::processes(args, runtimes, plans));
-    let played = cluster::start(args, runtimes, file, chains, (config, memory), true)?
+    // At full speed captures wait, as the chain takes them.
+    let ports_drop = args.pace != Speed::Full;
+    let played = cluster::start(args, runtimes, file, chains, (config, memory), ports_drop)?
         .handing_over(args.lease.is_some());
     let senders = played.command_senders();
     let ran = drive(args, file, sorted, signals, config.seed, played, senders)?;
