@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::fs::File;
 use std::io::Read as _;
-use std::path::{Path, PathBuf};
+use std::path::{Component, Path, PathBuf};
 
 use weir_graph::{ChainFile, Composition, Input, Override, Script, TemplateDescription, Templates};
 use weir_nf::host::Kind;
@@ -18,19 +18,40 @@ const MOST_CHAIN: u64 = 64 << 20;
 /// Most bytes of a text that a chain names: all rules there are fit many times.
 const MOST_TEXT: u64 = 256 << 20;
 
-/// Whether a pipe or device is read as well: at the start of a run it is, later on it may block or be
-/// at its end.
+/// What may be read of what a file names. Pipes and devices are read at the start of a run; later on
+/// they may block or be at their end.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum From {
+pub(crate) enum From<'a> {
     /// Whatever can be read.
     Anything,
     /// Files alone.
     Files,
+    /// What is in this folder, where who wrote the files may not read more: they came over the network.
+    Inside(&'a Path),
+}
+
+impl From<'_> {
+    /// Refuses a path that leads elsewhere, before anything is asked about it.
+    ///
+    /// # Errors
+    ///
+    /// Why, for people.
+    pub(crate) fn allow(self, path: &Path) -> Result<(), &'static str> {
+        let From::Inside(folder) = self else {
+            return Ok(());
+        };
+        let plain = |part: Component<'_>| matches!(part, Component::Normal(_) | Component::CurDir);
+        match path.strip_prefix(folder) {
+            Ok(inside) if inside.components().all(plain) => Ok(()),
+            _ => Err("it is not in the folder of the composition: hosts get that folder alone"),
+        }
+    }
 }
 
 /// Reads a file of at most so many bytes: some never end.
-fn read(path: &Path, most: u64, from: From) -> std::io::Result<Vec<u8>> {
-    if from == From::Files && !std::fs::metadata(path)?.is_file() {
+fn read(path: &Path, most: u64, from: From<'_>) -> std::io::Result<Vec<u8>> {
+    from.allow(path).map_err(std::io::Error::other)?;
+    if from != From::Anything && !std::fs::metadata(path)?.is_file() {
         return Err(std::io::Error::other("it is no file, and may block"));
     }
     let mut bytes = Vec::new();
@@ -43,17 +64,17 @@ fn read(path: &Path, most: u64, from: From) -> std::io::Result<Vec<u8>> {
 }
 
 /// Texts beside the chain file, and what was read of them.
-struct Files {
+struct Files<'a> {
     folder: PathBuf,
-    from: From,
+    from: From<'a>,
     texts: BTreeMap<String, String>,
     names: BTreeMap<String, Vec<String>>,
     /// The sets of the run that reads its file again.
     running: Sets,
 }
 
-impl Files {
-    fn new(folder: PathBuf, from: From) -> Files {
+impl<'a> Files<'a> {
+    fn new(folder: PathBuf, from: From<'a>) -> Files<'a> {
         Files {
             folder,
             from,
@@ -64,7 +85,7 @@ impl Files {
     }
 }
 
-impl Sources for Files {
+impl Sources for Files<'_> {
     fn text(&mut self, name: &str) -> Result<String, String> {
         let path = self.folder.join(name);
         let text = read(&path, MOST_TEXT, self.from)
@@ -75,6 +96,9 @@ impl Sources for Files {
     }
 
     fn names(&mut self, pattern: &str) -> Result<Vec<String>, String> {
+        let whole = self.folder.join(pattern);
+        let failed = |why: &str| format!("the pattern `{pattern}`: {why}");
+        self.from.allow(&whole).map_err(failed)?;
         let names = expanded(&self.folder, pattern)?;
         self.names.insert(pattern.to_owned(), names.clone());
         Ok(names)
@@ -164,7 +188,7 @@ pub(crate) fn check_cores(cores: &[usize], chain: &Path) -> Result<(), Failure> 
 }
 
 /// The text of a file that is written by hand.
-fn text_of(path: &Path, from: From) -> Result<String, Failure> {
+fn text_of(path: &Path, from: From<'_>) -> Result<String, Failure> {
     let bytes = read(path, MOST_CHAIN, from)
         .map_err(|error| Failure::outside(format!("can't read {}: {error}", path.display())))?;
     let name = path.display().to_string();
@@ -186,7 +210,7 @@ const BESIDE: &str = "templates";
 
 /// The templates that come with weir and those of folders.
 fn templates(folders: &[PathBuf]) -> Result<Templates, Failure> {
-    texts_of(folders).map(|texts| with(&texts))
+    texts_of(folders, From::Anything).map(|texts| with(&texts))
 }
 
 /// The templates that come with weir and those of these names and texts.
@@ -200,13 +224,15 @@ fn with(texts: &[(String, String)]) -> Templates {
 
 /// Names and texts of the templates in folders, whose files are read in the order of their names:
 /// `*.yaml` and `*.yml`.
-fn texts_of(folders: &[PathBuf]) -> Result<Vec<(String, String)>, Failure> {
+fn texts_of(folders: &[PathBuf], from: From<'_>) -> Result<Vec<(String, String)>, Failure> {
     let mut texts = Vec::new();
     let mut seen = Vec::new();
     for folder in folders {
         let failed = |error: std::io::Error| {
             Failure::outside(format!("can't read {}: {error}", folder.display()))
         };
+        from.allow(folder)
+            .map_err(|why| failed(std::io::Error::other(why)))?;
         // The folder beside the chain file may be named as well.
         let whole = folder.canonicalize().map_err(failed)?;
         if seen.contains(&whole) {
@@ -223,7 +249,7 @@ fn texts_of(folders: &[PathBuf]) -> Result<Vec<(String, String)>, Failure> {
         }
         files.sort();
         for path in files {
-            texts.push((path.display().to_string(), text_of(&path, From::Anything)?));
+            texts.push((path.display().to_string(), text_of(&path, from)?));
         }
     }
     Ok(texts)
@@ -240,13 +266,17 @@ pub(crate) fn describe_templates(
 
 /// Names and texts of the templates of a chain file: those of `folders` and of the folder beside
 /// it, if there is one.
-fn templates_of(chain: &Path, folders: &[PathBuf]) -> Result<Vec<(String, String)>, Failure> {
+fn templates_of(
+    chain: &Path,
+    folders: &[PathBuf],
+    from: From<'_>,
+) -> Result<Vec<(String, String)>, Failure> {
     let beside = chain.parent().unwrap_or(Path::new("")).join(BESIDE);
     let mut all = folders.to_vec();
     if beside.is_dir() {
         all.push(beside);
     }
-    texts_of(&all)
+    texts_of(&all, from)
 }
 
 /// Loads and checks a chain file; warnings are printed. Beside the templates of
@@ -274,7 +304,7 @@ pub(crate) fn tell_warnings(file: &ChainFile) {
 /// The chains of a file with their warnings, and all texts that they were loaded from. The sets that
 /// run go on where the file is read again.
 pub(crate) fn read_chains(
-    (path, from): (&Path, From),
+    (path, from): (&Path, From<'_>),
     folders: &[PathBuf],
     set: &[Override],
     (seed, running): (u64, &Sets),
@@ -294,7 +324,7 @@ pub(crate) fn read_chains(
         overrides: set,
         seed,
     };
-    let templates = templates_of(path, folders)?;
+    let templates = templates_of(path, folders, from)?;
     let file = weir_graph::load_with(&input, &with(&templates), &mut files);
     let file = file.map_err(|diagnostics| match weir_graph::is_composition(&text) {
         // Each of its keys is unknown in a chain file.

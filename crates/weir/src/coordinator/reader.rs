@@ -10,6 +10,7 @@ use weir_io::port::PortSpec;
 use weir_nf::host::Kind;
 
 use crate::billing::message_of;
+use crate::chains::From;
 use crate::run::up;
 
 /// With the functions that this program has.
@@ -17,8 +18,9 @@ pub(super) struct OfThisProgram(pub(super) Vec<Kind>);
 
 impl Reader for OfThisProgram {
     fn read(&self, folder: &Path, file: &Path) -> Result<Facts, String> {
-        // No seed matters: nothing of it runs here.
-        let composed = up::load(&folder.join(file), 0, &self.0).map_err(|wrong| wrong.message)?;
+        // Who may apply may not read this machine's files. No seed matters: nothing of it runs here.
+        let from = (&*folder.join(file), From::Inside(folder));
+        let composed = up::load_from(from, 0, &self.0).map_err(|wrong| wrong.message)?;
         let composition = composed.composition;
         if !composition.has_addresses() {
             return Err(
@@ -92,4 +94,56 @@ fn keys(composition: &Composition) -> BTreeMap<String, String> {
         .map(|set| format!("{}={}", set.path, set.value));
     keys.insert("set".to_owned(), set.collect::<Vec<_>>().join(" "));
     keys
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// What an operator could send to have files of the coordinator's machine read to him.
+    #[test]
+    fn nothing_outside_of_the_folder_is_read() {
+        let all = std::env::temp_dir().join(format!("weir-reader-{}", std::process::id()));
+        let folder = all.join("sent");
+        std::fs::create_dir_all(folder.join("templates")).unwrap();
+        std::fs::write(all.join("secret"), "hunter2\n").unwrap();
+        let secret = all.join("secret").display().to_string();
+        let read = |composition: &str, chain: &str| {
+            std::fs::write(folder.join("edge.yaml"), composition).unwrap();
+            std::fs::write(folder.join("chain.yaml"), chain).unwrap();
+            let kinds = weir_functions::kinds().to_vec();
+            let read = OfThisProgram(kinds).read(&folder, Path::new("edge.yaml"));
+            let why = read.map(|facts| facts.name).unwrap_err();
+            assert!(!why.contains("hunter2"), "{why}");
+            assert!(
+                why.contains("not in the folder of the composition"),
+                "{why}"
+            );
+        };
+        let edge = |chain: &str| {
+            format!(
+                "composition: edge\nchain: {chain}\nswitch: a\nports: {{in: 'gen:packets=1', out: null}}\n\
+                 hosts: [{{name: a, runtimes: 1, address: 10.0.0.1:4790}}]\n"
+            )
+        };
+        let plain = "chain: c\nnfs: [nop]\n";
+        for chain in ["../secret", &secret, "/dev/zero", "a/../../secret"] {
+            read(&edge(chain), plain);
+        }
+        for templates in ["..", "/etc"] {
+            read(
+                &format!("{}templates: {templates}\n", edge("chain.yaml")),
+                plain,
+            );
+        }
+        for file in ["../secret", &secret, "/dev/zero"] {
+            let chain = format!("sets:\n  - {{name: s, file: '{file}'}}\n{plain}");
+            read(&edge("chain.yaml"), &chain);
+        }
+        for rules in ["../secret", &secret, "../*", "/etc/*.conf"] {
+            let chain = format!("chain: c\nnfs:\n  - ids: {{rule-files: ['{rules}']}}\n");
+            read(&edge("chain.yaml"), &chain);
+        }
+        std::fs::remove_dir_all(&all).unwrap();
+    }
 }

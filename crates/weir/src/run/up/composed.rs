@@ -1,5 +1,6 @@
 //! A composition that was read, with all that it names, and checked before anything starts.
 
+use std::iter::once;
 use std::path::{Path, PathBuf};
 
 use clap::Parser as _;
@@ -66,6 +67,19 @@ impl Composed {
 ///
 /// Everything that is wrong with it, by line.
 pub(crate) fn load(path: &Path, seed: u64, kinds: &[Kind]) -> Result<Composed, Failure> {
+    load_from((path, chains::From::Anything), seed, kinds)
+}
+
+/// The same, where it may name only what may be read.
+///
+/// # Errors
+///
+/// Everything that is wrong with it, by line.
+pub(crate) fn load_from(
+    (path, from): (&Path, chains::From<'_>),
+    seed: u64,
+    kinds: &[Kind],
+) -> Result<Composed, Failure> {
     let kept = texts::current();
     let written = kept.as_ref().and_then(|kept| kept.composition.as_ref());
     let (composition, written) = match written {
@@ -74,14 +88,12 @@ pub(crate) fn load(path: &Path, seed: u64, kinds: &[Kind]) -> Result<Composed, F
     };
     let folder = path.parent().unwrap_or(Path::new(""));
     let chain = folder.join(&composition.chain.value);
-    if kept.is_none() && !chain.is_file() {
-        let message = format!("there is no chain file {}", chain.display());
-        let help = "paths are from the folder of this file";
-        return Err(wrong(&[composition.fault(
-            &composition.chain,
-            &message,
-            Some(help),
-        )]));
+    let absent = match kept {
+        None => absent(&composition, folder, from),
+        Some(_) => Vec::new(),
+    };
+    if !absent.is_empty() {
+        return Err(wrong(&absent));
     }
     let mut faults = Vec::new();
     let (inputs, outputs) = (&composition.inputs, &composition.outputs);
@@ -98,7 +110,7 @@ pub(crate) fn load(path: &Path, seed: u64, kinds: &[Kind]) -> Result<Composed, F
     if !faults.is_empty() {
         return Err(wrong(&faults));
     }
-    let (file, read) = chains_of((&chain, kept), &run, seed, kinds)?;
+    let (file, read) = chains_of((&chain, kept, from), &run, seed, kinds)?;
     let texts = Snapshot {
         composition: Some(written),
         ..read
@@ -131,6 +143,24 @@ pub(crate) fn load(path: &Path, seed: u64, kinds: &[Kind]) -> Result<Composed, F
     }
 }
 
+/// The chain file, and folders of templates, that may not be read, or the one that is not there.
+fn absent(composition: &Composition, folder: &Path, from: chains::From<'_>) -> Vec<Diagnostic> {
+    let chain = &composition.chain;
+    let not_allowed = |at: &Placed<String>| {
+        let why = from.allow(&folder.join(&at.value)).err()?;
+        Some(composition.fault(at, why, None))
+    };
+    let named = once(chain).chain(&composition.templates);
+    let mut faults: Vec<_> = named.filter_map(not_allowed).collect();
+    let path = folder.join(&chain.value);
+    if faults.is_empty() && !path.is_file() {
+        let message = format!("there is no chain file {}", path.display());
+        let help = "paths are from the folder of this file";
+        faults.push(composition.fault(chain, &message, Some(help)));
+    }
+    faults
+}
+
 /// Tenants that have no chain.
 fn tenant_faults(composition: &Composition, file: &ChainFile) -> Vec<Diagnostic> {
     let default = composition.tenant.as_deref();
@@ -149,7 +179,7 @@ fn tenant_faults(composition: &Composition, file: &ChainFile) -> Vec<Diagnostic>
 
 /// The chains of the composition's run: those that run where they are kept.
 fn chains_of(
-    (path, kept): (&Path, Option<Snapshot>),
+    (path, kept, from): (&Path, Option<Snapshot>, chains::From<'_>),
     run: &Run,
     seed: u64,
     kinds: &[Kind],
@@ -160,16 +190,13 @@ fn chains_of(
                 chains::load_snapshot(&kept, path, &run.set, (seed, &Sets::default()), kinds)?;
             Ok((file, kept))
         }
-        None => {
-            let from = (path, chains::From::Anything);
-            chains::read_chains(
-                from,
-                &run.templates,
-                &run.set,
-                (seed, &Sets::default()),
-                kinds,
-            )
-        }
+        None => chains::read_chains(
+            (path, from),
+            &run.templates,
+            &run.set,
+            (seed, &Sets::default()),
+            kinds,
+        ),
     }
 }
 

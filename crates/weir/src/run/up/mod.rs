@@ -26,7 +26,7 @@ use super::{signals, texts};
 
 use agents::{Agents, Plan};
 pub(super) use composed::bound_to_one;
-pub(crate) use composed::{Composed, load};
+pub(crate) use composed::{Composed, load, load_from};
 use programs::ProgramsOfRun;
 use share::Share;
 #[cfg(feature = "control")]
