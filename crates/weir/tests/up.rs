@@ -11,7 +11,7 @@ use std::path::Path;
 
 use long::{HOSTS, Long, REPLICATED, findings};
 use process::{children, signal, wait_for};
-use rustix::process::Signal;
+use rustix::process::{Pid, Resource, Rlimit, Signal, getrlimit, prlimit};
 use serde_json::Value;
 use support::{Folder, example, nothing_is_lost, number, run};
 
@@ -185,6 +185,51 @@ fn the_switch_may_be_killed() {
     let begun = summary.pointer("/switch/first_opened");
     assert_eq!(begun, None, "a flow began anew");
     are_gone(&all);
+}
+
+/// Descriptors that a process may have; gives how many it might.
+fn may_open(process: u32, most: Option<u64>) -> Option<u64> {
+    let limit = Rlimit {
+        current: most,
+        maximum: getrlimit(Resource::Nofile).maximum,
+    };
+    let process = Pid::from_raw(process as i32);
+    let before = prlimit(process, Resource::Nofile, limit);
+    before.unwrap().current
+}
+
+/// A machine that has no descriptor left when a switch has died: the runtimes go on, and so does the
+/// run when it has some.
+#[test]
+fn a_switch_that_can_not_start_is_started_later() {
+    let mut cluster = Long::up_to_nowhere("1M", HOSTS, REPLICATED);
+    let (up, socket) = (cluster.child().id(), cluster.socket());
+    wait_for("all", || cluster.whole());
+    let agents = || {
+        let listed = run(["get", "runtimes", &socket, "--output", "json"]);
+        (listed.code == 0).then(|| processes(&listed.json(), |row| row["site"] == "agent"))
+    };
+    let before = wait_for("the runtimes", agents);
+    let switch = switch_of(&socket);
+    let most = may_open(up, Some(3));
+    signal(switch, Signal::KILL);
+    std::thread::sleep(std::time::Duration::from_secs(1));
+    may_open(up, most);
+    let next = wait_for("another switch", || {
+        let listed = run(["get", "hosts", &socket, "--output", "json"]);
+        let listed = (listed.code == 0).then(|| listed.json())?;
+        let next = processes(&listed, |row| row["agent"].is_null());
+        next.into_iter().find(|process| *process != switch)
+    });
+    assert_ne!(next, switch);
+    assert_eq!(
+        wait_for("the runtimes", agents),
+        before,
+        "some were started anew"
+    );
+    let summary = cluster.summed_up();
+    let count = |what| number(&summary, what);
+    assert_eq!(count("/packets_before") + count("/packets_in"), 1_000_000);
 }
 
 /// The switch that runs, of several.

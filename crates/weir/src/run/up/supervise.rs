@@ -229,12 +229,35 @@ impl Watch<'_> {
         }
         let failed =
             |error: std::io::Error| Failure::outside(format!("can't start a switch: {error}"));
-        let switch = self.start(at).map_err(failed)?;
+        let switch = match self.start(at) {
+            Ok(switch) => switch,
+            Err(error) if !self.has_run => return Err(failed(error)),
+            // The runtimes go on meanwhile, and so does a switch of another host.
+            Err(error) => {
+                self.start_later(at, &error);
+                return Ok(());
+            }
+        };
         self.show(at, switch.child.id(), false);
         if let Some(seat) = self.seats.get_mut(at) {
             seat.switch = Some(switch);
         }
         Ok(())
+    }
+
+    /// The machine had no process or descriptor for a switch: it may have one in a while.
+    fn start_later(&mut self, at: usize, error: &std::io::Error) {
+        let Some(seat) = self.seats.get_mut(at) else {
+            return;
+        };
+        let pause = seat.restarts.failed(Instant::now(), None);
+        let pause = pause.unwrap_or(SUCCESSOR.longest).max(LOOK);
+        seat.start_at = Instant::now() + pause;
+        say(format_args!(
+            "warning: host {}: can't start a switch: {error}; it is tried again in {:.1} s",
+            seat.host,
+            pause.as_secs_f64()
+        ));
     }
 
     fn start(&mut self, at: usize) -> std::io::Result<Switch> {
