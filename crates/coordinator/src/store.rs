@@ -273,7 +273,9 @@ impl Store {
         let database = &*place;
         let write = || -> Result<(), redb::Error> {
             let database = database.as_ref().ok_or(redb::Error::DatabaseClosed)?;
-            let writing = database.begin_write()?;
+            let mut writing = database.begin_write()?;
+            // After a kill the file is not walked as a whole, which takes minutes where it is long.
+            writing.set_quick_repair(true);
             what(&writing)?;
             writing.commit()?;
             Ok(())

@@ -179,9 +179,11 @@ impl State {
         let mut keys: Vec<&String> = old.keys().chain(new.keys()).collect();
         keys.sort();
         keys.dedup();
+        // A key that only a later program knows says nothing where it is left out.
+        let said = |value: &&String| !matches!(value.as_str(), "null" | "[]");
         let changed = keys
             .into_iter()
-            .filter(|key| old.get(*key) != new.get(*key));
+            .filter(|key| old.get(*key).filter(said) != new.get(*key).filter(said));
         let mut reasons: Vec<String> = changed
             .map(|key| format!("`{key}` of the composition has changed"))
             .collect();

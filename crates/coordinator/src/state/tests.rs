@@ -297,6 +297,12 @@ fn what_a_change_takes_is_told_with_its_reasons() {
     assert_eq!(world.state.plan(&first, true), (Takes::Anew, vec![]));
     let why = "`ports` of the composition has changed".to_owned();
     assert_eq!(world.state.plan(&ports, false), (Takes::Anew, vec![why]));
+    // What a later program knows, and the file does not say, is no change.
+    let mut later = text.clone();
+    for (key, nothing) in [("flowlets", "null"), ("tenants", "[]")] {
+        later.facts.keys.insert(key.to_owned(), nothing.to_owned());
+    }
+    assert_eq!(world.state.plan(&later, false), (Takes::Reload, vec![]));
     let key = world.state.taken("edge").unwrap().key;
     let reload = world.state.next(text, Takes::Reload, [9; 16]);
     assert_eq!((reload.revision, reload.epoch, reload.key), (2, 1, key));

@@ -35,10 +35,11 @@ pub fn open(folder: &Path, names: &Names, id: [u64; 2]) -> Result<Ledger, String
     turn.lock().map_err(failed)?;
     let files = files(folder).map_err(failed)?;
     for (_, path) in files.iter().rev() {
-        let file = File::options().read(true).write(true).open(path);
-        let file = file.map_err(failed)?;
+        // One that can't be opened or read stays as it is; the next one is beside it.
+        let Ok(file) = File::options().read(true).write(true).open(path) else {
+            continue;
+        };
         let kept = file.try_clone().map_err(failed)?;
-        // One that can't be read stays as it is; the next one is beside it.
         let Ok(ledger) = Ledger::attach(file.into()) else {
             continue;
         };
@@ -141,6 +142,7 @@ mod tests {
         drop((ledger, other));
         fs::write(folder.join("000009.ledger"), [0; 64]).unwrap();
         fs::write(folder.join("notes.txt"), "none").unwrap();
+        fs::create_dir(folder.join("000008.ledger")).unwrap();
         let ledger = open(&folder, &names("a"), [4, 4]).unwrap();
         assert_eq!(ledger.id[0], 1);
         ledger.add(9, 0, PACKETS, 2);

@@ -17,7 +17,12 @@ pub(super) fn report(path: &Path) -> io::Result<v1::LedgerReport> {
     };
     let mut entries = Vec::new();
     for its in folders {
-        for ledger in folder::read(&its?.path())? {
+        let its = its?;
+        // A file among the folders is none of ours.
+        if !its.file_type()?.is_dir() {
+            continue;
+        }
+        for ledger in folder::read(&its.path())? {
             add(&ledger, &mut entries);
         }
     }
@@ -44,5 +49,20 @@ fn add(ledger: &Ledger, entries: &mut Vec<v1::LedgerEntry>) {
             sampled_ns: usage.sampled_ns,
             sampled: usage.sampled,
         });
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Else what an editor left there would end the bills of all compositions.
+    #[test]
+    fn a_file_among_the_folders_is_left_out() {
+        let all = std::env::temp_dir().join(format!("weir-ledgers-{}", std::process::id()));
+        std::fs::create_dir_all(all.join("one")).unwrap();
+        std::fs::write(all.join("notes.txt"), "none").unwrap();
+        assert_eq!(report(&all).unwrap(), v1::LedgerReport::default());
+        std::fs::remove_dir_all(&all).unwrap();
     }
 }
