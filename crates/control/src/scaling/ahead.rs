@@ -16,6 +16,8 @@ pub struct Ahead {
     settings: ScalingSettings,
     /// A runtime was asked for then.
     starting: Option<Time>,
+    /// One is to come since then: one that starts, or the successor of a dead one.
+    coming: Option<Time>,
     /// Those that ran at the last step.
     cluster: Vec<RuntimeId>,
     leaving: Option<RuntimeId>,
@@ -35,6 +37,7 @@ impl Ahead {
         Ok(Ahead {
             settings,
             starting: None,
+            coming: None,
             cluster: Vec::new(),
             leaving: None,
             idle: None,
@@ -64,6 +67,10 @@ impl Ahead {
         places: Places,
     ) -> Option<Decision> {
         self.follow(now, cluster);
+        self.coming = (places.coming > 0).then(|| self.coming.unwrap_or(now));
+        // A host may be away for long.
+        let patience = self.settings.patience;
+        let may_come = self.coming.is_some_and(|since| now.since(since) < patience);
         let all = cluster.len() + places.coming;
         let why = match all < self.settings.minimum as usize {
             true => Why::BelowMinimum,
@@ -74,7 +81,7 @@ impl Ahead {
         };
         let is_needed = need.more || why == Why::BelowMinimum;
         let may = places.free > 0 && all < self.settings.maximum as usize;
-        if !is_needed || !may || places.coming > 0 || self.starting.is_some() {
+        if !is_needed || !may || may_come || self.starting.is_some() {
             return None;
         }
         self.starting = Some(now);
@@ -198,6 +205,8 @@ mod tests {
         let none = Places { coming: 0, free: 0 };
         assert_eq!(step(7, true, &[1, 2], none), 0, "no place");
         assert_eq!(step(60, true, &[1, 2], FREE), 1, "it never came");
+        assert_eq!(step(61, true, &[1], coming), 0);
+        assert_eq!(step(92, true, &[1], coming), 1, "its host is away");
     }
 
     #[test]

@@ -235,6 +235,13 @@ fn check(cluster: &Cluster, ids: &[RuntimeId]) -> Result<(), String> {
             false => format!("there is no runtime {runtime}: `weir get runtimes` lists them"),
         });
     }
+    let stays = |all: &[RuntimeId]| all.iter().any(|id| !ids.contains(id));
+    if running.is_empty() && !ids.is_empty() && !to_come.is_empty() && !stays(&to_come) {
+        return Err(
+            "no runtime is ready, and no other one is to come: it is what the flows wait for"
+                .to_owned(),
+        );
+    }
     let takes_any = ids.iter().any(|id| running.contains(id));
     if takes_any && running.iter().all(|id| ids.contains(id)) {
         let most = running.len() + to_come.len() + 1;
@@ -333,6 +340,32 @@ mod tests {
         }
         ask(&mut bed, &drain(&[3]), |cluster| cluster.going() == 0).unwrap();
         assert_eq!(bed.cluster.running(), ids(&[1, 2]));
+        bed.finish();
+    }
+
+    /// It counts until its successor does: no other one is started beside that.
+    #[test]
+    fn a_death_that_is_not_yet_over_makes_nobody_start() {
+        let mut bed = ClusterBed::new(2, Vec::new());
+        bed.fail_over(0);
+        assert_eq!(bed.cluster.running().len() + bed.cluster.to_come().len(), 2);
+        let mut leaving = Leaving::default();
+        let scale = Resize::Scale(2, ScriptMode::Push);
+        let scaled = leaving.begin(&mut bed.cluster, &scale).unwrap();
+        assert_eq!((scaled.started.len(), scaled.draining.len()), (0, 0));
+    }
+
+    /// A run that has no runtime, and gets none, would drop all without a word.
+    #[test]
+    fn the_only_one_that_is_to_come_stays() {
+        let mut bed = ClusterBed::new(1, Vec::new());
+        while bed.cluster.to_come().is_empty() {
+            bed.kill();
+        }
+        let next = bed.cluster.to_come();
+        let refused = ask(&mut bed, &drain(&[next[0].0]), |_| true).unwrap_err();
+        assert!(refused.contains("what the flows wait for"), "{refused}");
+        bed.until("it runs", |cluster| cluster.running().len() == 1);
         bed.finish();
     }
 

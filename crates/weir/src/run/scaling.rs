@@ -107,7 +107,7 @@ impl Scaler {
         }
         let places = Places {
             coming: cluster.to_come().len(),
-            free: cluster.free_places_but(&self.closed_places(leaving)),
+            free: cluster.free_places_but(&self.closed_places(cluster, leaving)),
         };
         let runtimes: Vec<RuntimeId> = self.loads.iter().map(|(id, _)| *id).collect();
         let at = u64::try_from((now - self.begun).as_nanos()).unwrap_or(u64::MAX);
@@ -142,17 +142,15 @@ impl Scaler {
             return;
         };
         match cluster.coming_at(place) {
-            None => self.awaited = None,
+            None => {
+                self.awaited = None;
+                self.failed_places.remove(&place);
+            }
             Some(_) if since.elapsed() < PATIENCE => {}
             Some(id) => {
                 cluster.give_up(id);
                 self.awaited = None;
-                // All others are tried before it is its turn again.
-                if !self.failed_places.insert(place)
-                    || self.failed_places.len() + 1 >= cluster.most_runtimes()
-                {
-                    self.failed_places = BTreeSet::from([place]);
-                }
+                self.failed_places.insert(place);
                 self.scaling.refused(&Action::Add);
                 let what = format!(
                     "runtime {} does not come: another place is tried next",
@@ -163,17 +161,24 @@ impl Scaler {
         }
     }
 
-    /// Places at which scaling starts no runtime: an operator has emptied them, or none came there.
-    fn closed_places(&self, leaving: &Leaving) -> BTreeSet<usize> {
-        leaving
-            .emptied()
-            .union(&self.failed_places)
-            .copied()
-            .collect()
+    /// Places at which scaling starts no runtime: an operator has emptied them, or none came there
+    /// when it was last tried, and another one is free.
+    fn closed_places(&self, cluster: &Cluster, leaving: &Leaving) -> BTreeSet<usize> {
+        let emptied = leaving.emptied();
+        let all: BTreeSet<usize> = emptied.union(&self.failed_places).copied().collect();
+        match cluster.free_places_but(&all) {
+            0 => emptied.clone(),
+            _ => all,
+        }
     }
 
     fn add(&mut self, cluster: &mut Cluster, leaving: &Leaving) -> Result<RuntimeId, String> {
-        let added = cluster.add_but_at(&self.closed_places(leaving));
+        let closed = self.closed_places(cluster, leaving);
+        if !self.failed_places.is_subset(&closed) {
+            // All were tried: it is the first one's turn again.
+            self.failed_places.clear();
+        }
+        let added = cluster.add_but_at(&closed);
         if let Ok(id) = added {
             self.awaited = Some((cluster.place_of(id), Instant::now()));
         }
@@ -301,6 +306,28 @@ mod tests {
         let id = scaler.add(&mut bed.cluster, &leaving).unwrap();
         assert_eq!(bed.cluster.place_of(id), 0);
         bed.until("it runs", |cluster| cluster.runs(id));
+        bed.finish();
+    }
+
+    /// Its host was away for a while.
+    #[test]
+    fn a_place_at_which_none_came_is_tried_again() {
+        let mut bed = ClusterBed::new(1, Vec::new());
+        let mut scaler = Scaler::new(&"1-2".parse().unwrap(), false).unwrap();
+        let leaving = Leaving::default();
+        for _ in 0..2 {
+            let id = scaler.add(&mut bed.cluster, &leaving).unwrap();
+            let place = bed.cluster.place_of(id);
+            scaler.awaited = Instant::now()
+                .checked_sub(PATIENCE)
+                .map(|then| (place, then));
+            scaler.await_started(&mut bed.cluster);
+            assert_eq!(scaler.refused, 1, "it was given up");
+            scaler.refused = 0;
+            bed.until("its place is free", |cluster| {
+                cluster.free_at(place).is_some()
+            });
+        }
         bed.finish();
     }
 

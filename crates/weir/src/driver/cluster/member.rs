@@ -230,9 +230,11 @@ impl Member {
         }
     }
 
-    /// True where a runtime starts here, or is to.
+    /// True where a runtime starts here, or is to: also where the one before is dead, and its process
+    /// not yet over.
     pub(super) fn is_to_come(&self) -> bool {
-        self.state == State::Starts || self.successor_at.is_some()
+        let is_dead = self.state == State::Runs && self.failed_over;
+        self.state == State::Starts || self.successor_at.is_some() || is_dead
     }
 
     /// True where its runtime lives, and was not told to finish.

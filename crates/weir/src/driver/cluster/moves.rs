@@ -269,6 +269,8 @@ impl Cluster {
     /// that has gone has not yet come to its new owner, say), or another runtime can take them.
     pub(crate) fn dismiss(&mut self, runtime: RuntimeId) -> bool {
         let place = place_of(runtime, self.members.len());
+        // A thread that stood still may not know of a death: then the copies are all that is left.
+        self.fail_over_early(self.clock.now());
         let spare = |chain: &Chain| chain.switch.is_only_replica(runtime);
         if !self.chains.iter().all(spare) || self.running().len() > 1 || !self.to_come().is_empty()
         {

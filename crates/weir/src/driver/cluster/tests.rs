@@ -141,6 +141,11 @@ impl Bed {
         pairs.into_iter().position(|(a, b)| *a != b).unwrap()
     }
 
+    /// Notes a death as the switches are told of it, before its process is over.
+    pub(crate) fn fail_over(&mut self, place: usize) {
+        self.cluster.members[place].failed_over = true;
+    }
+
     /// One whose only runtime has died too often, with packets on their way.
     pub(crate) fn deserted() -> Bed {
         let mut bed = Bed::new(1, Vec::new());
