@@ -310,7 +310,8 @@ fn database(path: &Path) -> Result<Database, String> {
 
 /// Has the tables be there: their version, and the name of the store, which is `new` where it has none.
 fn prepare(database: &Database, new: [u8; 16]) -> Result<(u64, [u8; 16]), redb::Error> {
-    let writing = database.begin_write()?;
+    let mut writing = database.begin_write()?;
+    writing.set_quick_repair(true);
     let (version, id) = {
         writing.open_table(COMPOSITIONS)?;
         writing.open_table(LEDGER)?;

@@ -40,10 +40,41 @@ impl From<'_> {
         let From::Inside(folder) = self else {
             return Ok(());
         };
-        let plain = |part: Component<'_>| matches!(part, Component::Normal(_) | Component::CurDir);
-        match path.strip_prefix(folder) {
-            Ok(inside) if inside.components().all(plain) => Ok(()),
-            _ => Err("it is not in the folder of the composition: hosts get that folder alone"),
+        // How far below the folder each part is: the folder has no links.
+        let deeper = |depth: usize, part: Component<'_>| match part {
+            Component::Normal(_) => Some(depth + 1),
+            Component::CurDir => Some(depth),
+            Component::ParentDir => depth.checked_sub(1),
+            Component::RootDir | Component::Prefix(_) => None,
+        };
+        let inside = path.strip_prefix(folder).ok();
+        let stays = inside.and_then(|inside| inside.components().try_fold(0, deeper));
+        match stays {
+            Some(_) => Ok(()),
+            None => Err("it is not in the folder of the composition: hosts get that folder alone"),
+        }
+    }
+
+    /// The same for a pattern. `.?` fits `..`, and a part behind `*` may be one that leads back.
+    fn allow_pattern(self, path: &Path) -> Result<(), &'static str> {
+        self.allow(path)?;
+        let From::Inside(folder) = self else {
+            return Ok(());
+        };
+        let is_wild = |part: &str| part.contains(['*', '?', '[']);
+        let inside = path.strip_prefix(folder).unwrap_or(path);
+        let parts = inside
+            .components()
+            .map(|part| part.as_os_str().to_string_lossy());
+        let parts: Vec<_> = parts.collect();
+        let first = parts
+            .iter()
+            .position(|part| is_wild(part))
+            .unwrap_or(parts.len());
+        let behind = parts.get(first..).unwrap_or_default();
+        match behind.iter().any(|part| part.starts_with('.')) {
+            true => Err("here no part of a pattern begins with a dot, nor one behind it"),
+            false => Ok(()),
         }
     }
 }
@@ -98,7 +129,7 @@ impl Sources for Files<'_> {
     fn names(&mut self, pattern: &str) -> Result<Vec<String>, String> {
         let whole = self.folder.join(pattern);
         let failed = |why: &str| format!("the pattern `{pattern}`: {why}");
-        self.from.allow(&whole).map_err(failed)?;
+        self.from.allow_pattern(&whole).map_err(failed)?;
         let names = expanded(&self.folder, pattern)?;
         self.names.insert(pattern.to_owned(), names.clone());
         Ok(names)

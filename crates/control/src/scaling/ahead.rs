@@ -18,6 +18,8 @@ pub struct Ahead {
     starting: Option<Time>,
     /// One is to come since then: one that starts, or the successor of a dead one.
     coming: Option<Time>,
+    /// So many were to come at the last step.
+    were_coming: usize,
     /// Those that ran at the last step.
     cluster: Vec<RuntimeId>,
     leaving: Option<RuntimeId>,
@@ -38,6 +40,7 @@ impl Ahead {
             settings,
             starting: None,
             coming: None,
+            were_coming: 0,
             cluster: Vec::new(),
             leaving: None,
             idle: None,
@@ -53,6 +56,9 @@ impl Ahead {
         if has_come || self.starting.is_some_and(is_overdue) {
             self.starting = None;
         }
+        if has_come {
+            self.coming = None;
+        }
         if has_come || has_gone {
             self.last_change = now;
             self.cluster = cluster.to_vec();
@@ -67,8 +73,12 @@ impl Ahead {
         places: Places,
     ) -> Option<Decision> {
         self.follow(now, cluster);
-        self.coming = (places.coming > 0).then(|| self.coming.unwrap_or(now));
-        // A host may be away for long.
+        // A host may be away for long; each one more that is to come is waited for.
+        if places.coming > self.were_coming || self.coming.is_none() {
+            self.coming = Some(now);
+        }
+        self.coming = self.coming.filter(|_| places.coming > 0);
+        self.were_coming = places.coming;
         let patience = self.settings.patience;
         let may_come = self.coming.is_some_and(|since| now.since(since) < patience);
         let all = cluster.len() + places.coming;
@@ -207,6 +217,15 @@ mod tests {
         assert_eq!(step(60, true, &[1, 2], FREE), 1, "it never came");
         assert_eq!(step(61, true, &[1], coming), 0);
         assert_eq!(step(92, true, &[1], coming), 1, "its host is away");
+        let two = Places { coming: 2, free: 6 };
+        assert_eq!(step(93, true, &[1], two), 0, "another one is on its way");
+        assert_eq!(
+            step(94, true, &[1, 2], coming),
+            0,
+            "one has come, and not the other"
+        );
+        assert_eq!(step(120, true, &[1], coming), 0, "one has died");
+        assert_eq!(step(124, true, &[1], coming), 1);
     }
 
     #[test]

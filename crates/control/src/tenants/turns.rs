@@ -32,7 +32,6 @@ pub struct Turns {
 #[derive(Clone, Debug)]
 struct Chain {
     tenant: usize,
-    waits: bool,
     /// Time of a packet, on average; 0 before the first.
     cost: u64,
 }
@@ -49,7 +48,6 @@ impl Turns {
         }
         let chain = |(tenant, _): &(u16, u32)| Chain {
             tenant: usize::from(*tenant),
-            waits: false,
             cost: 0,
         };
         Turns {
@@ -61,11 +59,9 @@ impl Turns {
 
     /// A round begins: packets wait in the chains for which `waits` is true.
     pub fn begin(&mut self, waits: impl Fn(usize) -> bool) {
-        for (number, chain) in self.chains.iter_mut().enumerate() {
-            chain.waits = waits(number);
-        }
-        let waiting = self.chains.iter().filter(|chain| chain.waits);
-        let clocks = waiting.filter_map(|chain| self.tenants.get(chain.tenant));
+        let chains = self.chains.iter().enumerate();
+        let waiting = chains.filter(|(number, _)| waits(*number));
+        let clocks = waiting.filter_map(|(_, chain)| self.tenants.get(chain.tenant));
         // A ring is empty for a moment now and then, also where more is to come: nothing is forgotten.
         let Some(least) = clocks.map(|(clock, _)| *clock).min() else {
             return;

@@ -17,12 +17,12 @@ pub(super) fn report(path: &Path) -> io::Result<v1::LedgerReport> {
     };
     let mut entries = Vec::new();
     for its in folders {
-        let its = its?;
-        // A file among the folders is none of ours.
-        if !its.file_type()?.is_dir() {
+        let its = its?.path();
+        // A file among the folders is none of ours; a link to another disk may be.
+        if !its.is_dir() {
             continue;
         }
-        for ledger in folder::read(&its.path())? {
+        for ledger in folder::read(&its)? {
             add(&ledger, &mut entries);
         }
     }

@@ -144,7 +144,11 @@ impl Scaler {
         match cluster.coming_at(place) {
             None => {
                 self.awaited = None;
-                self.failed_places.remove(&place);
+                // It is over, and was never ready.
+                match cluster.free_at(place).is_some() {
+                    true => self.failed_places.insert(place),
+                    false => self.failed_places.remove(&place),
+                };
             }
             Some(_) if since.elapsed() < PATIENCE => {}
             Some(id) => {

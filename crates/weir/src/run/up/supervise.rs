@@ -229,9 +229,10 @@ impl Watch<'_> {
         }
         let failed =
             |error: std::io::Error| Failure::outside(format!("can't start a switch: {error}"));
+        let is_first = self.seats.iter().all(|seat| seat.start.is_none());
         let switch = match self.start(at) {
             Ok(switch) => switch,
-            Err(error) if !self.has_run => return Err(failed(error)),
+            Err(error) if is_first => return Err(failed(error)),
             // The runtimes go on meanwhile, and so does a switch of another host.
             Err(error) => {
                 self.start_later(at, &error);
