@@ -90,7 +90,8 @@ pub const fn kept_back(runtimes: usize) -> usize {
     RESERVE * runtimes + BURST
 }
 
-/// Packets that the switch's pool has small frames for, beside those that are kept back.
+/// Packets for which the switch's pool has frames, beside those that are kept back for entries,
+/// events and messages. [`room`] also counts large frames.
 pub fn free(pool: &FramePool, runtimes: usize, keeping: Keeping) -> usize {
     let free = pool.available().saturating_sub(kept_back(runtimes));
     match keeping.keeps() {
@@ -102,12 +103,12 @@ pub fn free(pool: &FramePool, runtimes: usize, keeping: Keeping) -> usize {
 /// Packets that may be taken in with the frames of the switch's pool, where there are so many
 /// runtimes. Frames kept back are for entries, events and messages.
 pub fn room(pool: &FramePool, runtimes: usize, keeping: Keeping) -> usize {
-    let free = pool.available().saturating_sub(kept_back(runtimes));
+    let free = free(pool, runtimes, keeping);
     match keeping.keeps() {
         // Any of them may be a long one, and entries that come early are not to lack a frame.
         true => {
             let large = pool.available_large().saturating_sub(pool.low_large());
-            free.min(large) / PER_KEPT
+            free.min(large / PER_KEPT)
         }
         false => free,
     }

@@ -21,8 +21,14 @@ pub(crate) struct Billing {
 }
 
 /// The tenant of a chain; `tenant` where it names none.
-pub(crate) fn tenant_of<'a>(chain: &'a Chain, tenant: Option<&'a str>) -> &'a str {
+fn tenant_of<'a>(chain: &'a Chain, tenant: Option<&'a str>) -> &'a str {
     chain.tenant.as_deref().or(tenant).unwrap_or(DEFAULT_TENANT)
+}
+
+/// The tenant of each chain of a file.
+pub(crate) fn tenants_of<'a>(file: &'a ChainFile, tenant: Option<&'a str>) -> Vec<&'a str> {
+    let chains = file.chains.iter();
+    chains.map(|chain| tenant_of(chain, tenant)).collect()
 }
 
 /// The rows for a chain file: chains that name no tenant are `tenant`'s.

@@ -18,15 +18,16 @@ const MOST_CHAIN: u64 = 64 << 20;
 /// Most bytes of a text that a chain names: all rules there are fit many times.
 const MOST_TEXT: u64 = 256 << 20;
 
-/// What may be read of what a file names. Pipes and devices are read at the start of a run; later on
-/// they may block or be at their end.
+/// Which of the files that a configuration names may be read. Pipes and devices may be at the start of
+/// a run; later on they may block or be at their end.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum From<'a> {
     /// Whatever can be read.
     Anything,
     /// Files alone.
     Files,
-    /// What is in this folder, where who wrote the files may not read more: they came over the network.
+    /// Files of this folder alone: the configuration came over the network, and its author may not read
+    /// others of this machine.
     Inside(&'a Path),
 }
 
@@ -55,7 +56,7 @@ impl From<'_> {
         }
     }
 
-    /// The same for a pattern. `.?` fits `..`, and a part behind `*` may be one that leads back.
+    /// Refuses a pattern that may fit paths elsewhere: `.?` fits `..`, and so does `..` behind a `*`.
     fn allow_pattern(self, path: &Path) -> Result<(), &'static str> {
         self.allow(path)?;
         let From::Inside(folder) = self else {
@@ -73,7 +74,9 @@ impl From<'_> {
             .unwrap_or(parts.len());
         let behind = parts.get(first..).unwrap_or_default();
         match behind.iter().any(|part| part.starts_with('.')) {
-            true => Err("here no part of a pattern begins with a dot, nor one behind it"),
+            true => {
+                Err("a part of it begins with a dot, and may lead out of the composition's folder")
+            }
             false => Ok(()),
         }
     }

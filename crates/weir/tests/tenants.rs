@@ -10,12 +10,16 @@ use network::{Network, possible};
 use serde_json::Value;
 use support::{Folder, conserved, number, packets, run};
 
-/// Two chains of a tenant each. `slow` takes far longer for a packet than the port gives it.
-const CHAINS: &str = "\
+/// The ports of all chain files here.
+const PORTS: &str = "\
 ports:
   - {name: one, side: inside}
   - {name: two, side: inside}
   - {name: wan, side: outside}
+";
+
+/// Two chains of a tenant each. `slow` takes far longer for a packet than the port gives it.
+const CHAINS: &str = "\
 chains:
   - chain: slow
     tenant: acme
@@ -30,10 +34,6 @@ chains:
 
 /// Both so slow that the runtime is what all wait for.
 const SLOW: &str = "\
-ports:
-  - {name: one, side: inside}
-  - {name: two, side: inside}
-  - {name: wan, side: outside}
 chains:
   - chain: slow
     tenant: acme
@@ -75,7 +75,7 @@ fn dropped(summary: &Value, chain: &str, why: &str) -> u64 {
 
 /// A run with generated traffic that is played, of a namespace of its own.
 fn played(network: &Network, folder: &Folder, chains: &str, args: &[&str]) -> Value {
-    let chain = folder.write("chains.yaml", chains);
+    let chain = folder.write("chains.yaml", format!("{PORTS}{chains}"));
     let events = folder.path("events.json");
     let more = ["--runtimes", "1", "--seed", "1", "--events", &events];
     let more = [&more, args, &["--out", "wan=tap:out"]].concat();
@@ -116,7 +116,7 @@ fn a_quota_is_kept_to_the_packet() {
     assert!(cut.is_none());
     let passed = bucket(records.iter().map(|record| record.time_ns / 1_000));
     assert!((4_000..4_100).contains(&passed), "{passed}");
-    let chains = folder.write("chains.yaml", CHAINS);
+    let chains = folder.write("chains.yaml", format!("{PORTS}{CHAINS}"));
     let composition = "\
 composition: one
 chain: chains.yaml
@@ -216,7 +216,7 @@ fn time_is_shared_by_weight() {
 #[test]
 fn what_does_not_fit_is_refused() {
     let folder = Folder::new();
-    let chains = folder.write("chains.yaml", CHAINS);
+    let chains = folder.write("chains.yaml", format!("{PORTS}{CHAINS}"));
     let words = ["run", &chains, "--in", "gen:packets=1", "--runtimes", "1"];
     for (limits, part) in [
         (

@@ -1,4 +1,4 @@
-//! What a tenant may have.
+//! The limits of a tenant: its weight, its rates and its burst.
 
 use std::fmt;
 
@@ -11,7 +11,7 @@ pub const MOST_BYTES: u64 = 125_000_000_000;
 /// Bounds of a burst, in nanoseconds: 1 ms to 10 s.
 pub const BURSTS: (u64, u64) = (1_000_000, 10_000_000_000);
 
-/// What a tenant may have.
+/// Limits of a tenant. Rates are those of all its chains together.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct TenantLimits {
     /// Where tenants want more than there is, its part is its weight, divided by the sum of the

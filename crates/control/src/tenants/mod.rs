@@ -10,6 +10,7 @@
 mod limits;
 mod quota;
 mod room;
+mod shares;
 mod turns;
 
 pub use limits::{BURSTS, BadLimits, MOST_BYTES, MOST_PACKETS, MOST_WEIGHT, TenantLimits};

@@ -5,6 +5,8 @@
 //! that is alone gets two thirds of the room, and leaves one free; where another one comes, its part
 //! shrinks as packets leave. No part is kept for who has nothing on its way.
 
+use super::shares::weights;
+
 /// Sum of the multiples of those that have something on their way: where all want more than there
 /// is, one third stays free.
 const FACTOR: u64 = 2;
@@ -15,43 +17,39 @@ const LEAST: u64 = 64;
 /// See the module.
 #[derive(Clone, Debug)]
 pub struct Room {
-    /// Tenant and weight, by chain.
-    shares: Vec<(u16, u32)>,
-    /// Packets on their way and weight, by tenant: a buffer.
+    /// Tenant, by chain.
+    of_chain: Vec<usize>,
+    /// Packets on their way, counted anew by each call, and weight, by tenant.
     tenants: Vec<(u64, u32)>,
 }
 
 impl Room {
     /// For chains of these tenants with these weights.
     pub fn new(shares: &[(u16, u32)]) -> Room {
-        let count = shares.iter().map(|(tenant, _)| usize::from(*tenant) + 1);
+        let of_chain = shares.iter().map(|(tenant, _)| usize::from(*tenant));
         Room {
-            shares: shares.to_vec(),
-            tenants: vec![(0, 0); count.max().unwrap_or(0)],
+            of_chain: of_chain.collect(),
+            tenants: weights(shares).into_iter().map(|it| (0, it)).collect(),
         }
     }
 
     /// Packets more that the tenant of `chain` may have on their way, where `free` more have room
     /// and each chain has so many as `on_their_way` says.
     pub fn left(&mut self, chain: usize, free: u64, on_their_way: impl Fn(usize) -> u64) -> u64 {
-        let Some((tenant, weight)) = self.shares.get(chain).copied() else {
+        let Some(tenant) = self.of_chain.get(chain).copied() else {
             return free;
         };
-        self.tenants.fill((0, 0));
-        for (chain, (tenant, weight)) in self.shares.iter().enumerate() {
-            if let Some((has, its)) = self.tenants.get_mut(usize::from(*tenant)) {
+        self.tenants.iter_mut().for_each(|(has, _)| *has = 0);
+        for (chain, tenant) in self.of_chain.iter().enumerate() {
+            if let Some((has, _)) = self.tenants.get_mut(*tenant) {
                 *has += on_their_way(chain);
-                *its = *weight;
             }
         }
-        let has = self
-            .tenants
-            .get(usize::from(tenant))
-            .map_or(0, |(has, _)| *has);
+        let (has, weight) = self.tenants.get(tenant).copied().unwrap_or((0, 1));
         let others = self.tenants.iter().enumerate();
-        let others = others.filter(|(other, (has, _))| *other != usize::from(tenant) && *has > 0);
+        let others = others.filter(|(other, (has, _))| *other != tenant && *has > 0);
         let others: u64 = others.map(|(_, (_, weight))| u64::from(*weight)).sum();
-        let weight = u64::from(weight).max(1);
+        let weight = u64::from(weight);
         let most = free.saturating_mul(FACTOR * weight) / (weight + others);
         most.max(LEAST).saturating_sub(has).min(free)
     }

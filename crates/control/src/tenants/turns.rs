@@ -7,14 +7,16 @@
 //! many packets as take [`SLICE`]: a tenant whose functions are slow makes the others wait that
 //! long, and not for a whole batch.
 
+use super::shares::weights;
+
 /// Time of a turn, in ns.
 const SLICE: u64 = 50_000;
 /// How far a clock may be ahead of the least one, in the time of weight 1: a turn.
 const AHEAD: u64 = SLICE * SCALE;
 /// Units of a clock per nanosecond, so that weights divide it well.
 const SCALE: u64 = 1_000;
-/// What a turn may cost, at most, as a multiple of what was expected: a thread that stands still
-/// meanwhile is no work of the tenant's.
+/// A turn is charged at most this multiple of its expected time: if the thread is stopped or
+/// preempted meanwhile, the rest is charged to no tenant.
 const SURPRISE: u64 = 4;
 /// Part of a measured time that the average takes: a sixteenth.
 const SMOOTH: u32 = 4;
@@ -39,20 +41,13 @@ struct Chain {
 impl Turns {
     /// For chains of these tenants with these weights.
     pub fn new(shares: &[(u16, u32)]) -> Turns {
-        let count = shares.iter().map(|(tenant, _)| usize::from(*tenant) + 1);
-        let mut tenants = vec![(0, 1); count.max().unwrap_or(0)];
-        for (tenant, weight) in shares {
-            if let Some(its) = tenants.get_mut(usize::from(*tenant)) {
-                its.1 = (*weight).max(1);
-            }
-        }
         let chain = |(tenant, _): &(u16, u32)| Chain {
             tenant: usize::from(*tenant),
             cost: 0,
         };
         Turns {
             chains: shares.iter().map(chain).collect(),
-            tenants,
+            tenants: weights(shares).into_iter().map(|it| (0, it)).collect(),
             least: 0,
         }
     }

@@ -179,7 +179,7 @@ impl State {
         let mut keys: Vec<&String> = old.keys().chain(new.keys()).collect();
         keys.sort();
         keys.dedup();
-        // A key that only a later program knows says nothing where it is left out.
+        // A program writes each key that it knows: one that the file leaves out is no change.
         let said = |value: &&String| !matches!(value.as_str(), "null" | "[]");
         let changed = keys
             .into_iter()

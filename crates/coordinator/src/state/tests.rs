@@ -297,7 +297,7 @@ fn what_a_change_takes_is_told_with_its_reasons() {
     assert_eq!(world.state.plan(&first, true), (Takes::Anew, vec![]));
     let why = "`ports` of the composition has changed".to_owned();
     assert_eq!(world.state.plan(&ports, false), (Takes::Anew, vec![why]));
-    // What a later program knows, and the file does not say, is no change.
+    // A key that the file leaves out is no change, also where only a later program knows the key.
     let mut later = text.clone();
     for (key, nothing) in [("flowlets", "null"), ("tenants", "[]")] {
         later.facts.keys.insert(key.to_owned(), nothing.to_owned());

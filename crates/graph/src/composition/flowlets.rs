@@ -56,7 +56,7 @@ pub(crate) fn flowlet_keys() -> Keys<ComposedFlowlets> {
         .key(
             "capacity",
             "What one runtime can do, as `100Mbit`; `1Gbit` without it.",
-            Own(capacity, bit_rate_schema),
+            Own(bit_rate, bit_rate_schema),
             |by, capacity| by.capacity = Some(capacity),
         )
         .key(
@@ -96,7 +96,8 @@ fn gap(node: &Node, report: &mut Report<'_>) -> Option<u64> {
     read::parsed(node.span, units::short_time(text), report)
 }
 
-fn capacity(node: &Node, report: &mut Report<'_>) -> Option<u64> {
+/// Bytes per second of a rate in bits per second.
+pub(super) fn bit_rate(node: &Node, report: &mut Report<'_>) -> Option<u64> {
     let text = read::word(node, "a rate like `100Mbit`", report)?;
     read::parsed(node.span, units::bit_rate(text), report)
 }
@@ -105,6 +106,6 @@ fn short_time_schema() -> Json {
     json!({"type": "string", "pattern": "^[0-9]+(us|ms|s)$"})
 }
 
-fn bit_rate_schema() -> Json {
+pub(super) fn bit_rate_schema() -> Json {
     json!({"type": "string", "pattern": "^[0-9]+[kMG]bit(/s)?$"})
 }

@@ -117,7 +117,7 @@ pub struct Composition {
     /// Name under which chains are billed that name no tenant themselves.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub tenant: Option<String>,
-    /// What tenants may have.
+    /// Limits of tenants.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub tenants: Vec<Placed<ComposedTenant>>,
     /// Prices of what tenants use. A change of them takes no restart.

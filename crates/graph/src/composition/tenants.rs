@@ -2,16 +2,15 @@
 //! (docs/tenants.md).
 
 use serde::Serialize;
-use serde_json::{Value as Json, json};
 
 use crate::diagnostic::{Report, Span};
 use crate::form::{Duration, Form as _, Integer, Name, Own, Placed};
 use crate::keys::Keys;
-use crate::read;
 use crate::tree::Node;
-use crate::units;
 
-/// What a tenant may have. What is missing the drivers know.
+use super::flowlets::{bit_rate, bit_rate_schema};
+
+/// Limits of a tenant. Drivers have defaults for those that are `None`.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct ComposedTenant {
     /// Its name, as chains have it.
@@ -58,20 +57,19 @@ pub(crate) fn tenant_keys() -> Keys<DraftTenant> {
         .key(
             "rate",
             "What it may send, as `100Mbit`, `1000Gbit` at most; as much as it likes without it.",
-            Own(rate, || json!({"type": "string", "pattern": "^[0-9]+[kMG]bit(/s)?$"})),
+            Own(rate, bit_rate_schema),
             |draft, rate| draft.its.rate = Some(rate),
         )
         .key(
             "burst",
             "Time for which it may send at once what it has not sent before, `1ms` to `10s`; `100ms` without it.",
-            Own(burst, burst_schema),
+            Own(burst, || Duration.schema()),
             |draft, ms| draft.its.burst_ms = Some(ms),
         )
 }
 
 fn rate(node: &Node, report: &mut Report<'_>) -> Option<u64> {
-    let text = read::word(node, "a rate like `100Mbit`", report)?;
-    let rate = read::parsed(node.span, units::bit_rate(text), report)?;
+    let rate = bit_rate(node, report)?;
     if rate > MOST_RATE {
         report.error_help(
             node.span,
@@ -97,10 +95,6 @@ fn burst(node: &Node, report: &mut Report<'_>) -> Option<u32> {
         return None;
     }
     Some(ms)
-}
-
-fn burst_schema() -> Json {
-    Duration.schema()
 }
 
 /// The tenants, each named once.

@@ -4,7 +4,7 @@ use weir_control::tenants::Tenants;
 use weir_graph::ChainFile;
 
 use crate::args::Run;
-use crate::billing::tenant_of;
+use crate::billing::tenants_of;
 use crate::exit::Failure;
 
 /// The tenants of the chains; `None` where nothing is said of them: then each may have all.
@@ -16,10 +16,7 @@ pub(super) fn tenants(args: &Run, file: &ChainFile) -> Result<Option<Tenants>, F
     if args.tenants.is_empty() {
         return Ok(None);
     }
-    let default = args.tenant.as_deref();
-    let of_chain: Vec<&str> = (file.chains.iter())
-        .map(|chain| tenant_of(chain, default))
-        .collect();
+    let of_chain = tenants_of(file, args.tenant.as_deref());
     for (at, by) in args.tenants.iter().enumerate() {
         let name = &by.name;
         if let Some(fault) = without_chain(name, &of_chain) {

@@ -4,6 +4,7 @@ use weir_packet::Frame;
 use weir_protocol::in_process;
 use weir_protocol::switch::SwitchDrop;
 
+use super::tenanted::Tenanted;
 use super::{Cluster, NO_CHAIN};
 
 impl Cluster {
@@ -18,7 +19,9 @@ impl Cluster {
                 .is_some()
         {
             self.drop_over_quota(chain, frames);
-            self.drop_over_share(chain, frames);
+            if self.tenanted.as_ref().is_some_and(Tenanted::shares_room) {
+                self.drop_over_share(chain, frames);
+            }
         }
     }
 

@@ -158,17 +158,13 @@ impl Cluster {
         if recovers || waits || self.waits_for_runtime() {
             return 0;
         }
-        let frames = self.free();
-        if shares || !self.settings.keeping().keeps() {
+        let keeping = self.settings.keeping();
+        let frames = in_process::room(&self.pool, self.members.len(), keeping);
+        if shares || !keeping.keeps() {
             return frames;
         }
         let chains = self.chains.iter().map(|at| at.switch.room());
         chains.min().unwrap_or(0).min(frames)
-    }
-
-    /// Packets that there are frames for.
-    fn free(&self) -> usize {
-        in_process::room(&self.pool, self.members.len(), self.settings.keeping())
     }
 
     /// True where none can own units, and one is about to.

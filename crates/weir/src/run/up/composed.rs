@@ -163,12 +163,7 @@ fn absent(composition: &Composition, folder: &Path, from: chains::From<'_>) -> V
 
 /// Tenants that have no chain.
 fn tenant_faults(composition: &Composition, file: &ChainFile) -> Vec<Diagnostic> {
-    let default = composition.tenant.as_deref();
-    let of_chain = file
-        .chains
-        .iter()
-        .map(|chain| billing::tenant_of(chain, default));
-    let of_chain: Vec<&str> = of_chain.collect();
+    let of_chain = billing::tenants_of(file, composition.tenant.as_deref());
     let fault = |by: &Placed<ComposedTenant>| {
         let message = without_chain(&by.value.name, &of_chain)?;
         let help = "`tenant` of a chain, or of the composition, says whose a chain is";

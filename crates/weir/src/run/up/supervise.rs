@@ -171,6 +171,16 @@ impl Seat {
         }
     }
 
+    /// Plans the next start after a pause of `least` or more, and gives it. The switch was at work for
+    /// `up`, or never began.
+    fn pause(&mut self, up: Option<Duration>, least: Duration) -> Duration {
+        let now = Instant::now();
+        let pause = self.restarts.failed(now, up).unwrap_or(SUCCESSOR.longest);
+        let pause = pause.max(least);
+        self.start_at = now + pause;
+        pause
+    }
+
     fn runs(&self) -> bool {
         self.switch.as_ref().is_some_and(|switch| switch.is_ready)
     }
@@ -251,9 +261,7 @@ impl Watch<'_> {
         let Some(seat) = self.seats.get_mut(at) else {
             return;
         };
-        let pause = seat.restarts.failed(Instant::now(), None);
-        let pause = pause.unwrap_or(SUCCESSOR.longest).max(LOOK);
-        seat.start_at = Instant::now() + pause;
+        let pause = seat.pause(None, LOOK);
         say(format_args!(
             "warning: host {}: can't start a switch: {error}; it is tried again in {:.1} s",
             seat.host,
@@ -416,9 +424,7 @@ impl Watch<'_> {
             return Some(Err(Failure::outside(format!("{cause}, and {why}"))));
         }
         let up = Some(switch.since.elapsed());
-        let pause = seat.restarts.failed(Instant::now(), up);
-        let pause = pause.unwrap_or(SUCCESSOR.longest);
-        seat.start_at = Instant::now() + pause;
+        let pause = seat.pause(up, Duration::ZERO);
         let when = match pause.is_zero() {
             true => String::new(),
             false => format!(" in {:.1} s", pause.as_secs_f64()),
