@@ -7,6 +7,8 @@ mod long;
 mod process;
 mod support;
 
+use std::io::Write as _;
+
 use long::{HOSTS, Long, REPLICATED, findings};
 use process::wait_for;
 use serde_json::Value;
@@ -14,6 +16,11 @@ use support::{Folder, example, number, run};
 
 /// So small that flowlets go to and fro: no runtime has room for long.
 const SMALL: &str = "gap=1ms,size=3000,capacity=4Mbit";
+
+/// Bytes of a capture that are written at once, some 1,000 packets, and how many more are written
+/// when what was waited for is there.
+const PIECE: usize = 80 * 1000;
+const PIECES_AFTER: usize = 40;
 
 fn count(summary: &Value, what: &str) -> u64 {
     summary["switch"][format!("flowlets.{what}")]
@@ -54,17 +61,16 @@ fn flowlets_change_runtimes_and_nothing_else_changes() {
 fn states_go_ahead_in_the_gaps() {
     let folder = Folder::new();
     let capture = folder.path("in.pcap");
-    let traffic = "flows=300,packets=40k,rate=20k,proto=tcp,payload=http,both=yes,seed=7";
+    let traffic = "flows=300,packets=400k,rate=20k,proto=tcp,payload=http,both=yes,seed=7";
     let made = run(["gen", "--out", &capture, traffic]);
     assert_eq!(made.code, 0, "{}", made.err);
+    let capture = std::fs::read(capture).unwrap();
     let (chain, socket) = (example("webedge.yaml"), folder.path("it.sock"));
-    let child = support::weir([
+    let mut child = support::weir([
         "run",
         &chain,
         "--in",
-        &capture,
-        "--pace",
-        "1x",
+        "-",
         "--quiet",
         "--output",
         "json",
@@ -76,10 +82,17 @@ fn states_go_ahead_in_the_gaps() {
         "1-4,interval=50ms,cool-down=5s",
         "--flowlets=gap=4ms,capacity=8Mbit,copies=2",
     ])
+    .stdin(std::process::Stdio::piped())
     .stdout(std::process::Stdio::piped())
     .spawn()
     .unwrap();
+    // Its packets come piece by piece, and last until a second runtime was seen at work, however
+    // fast or slow this machine is.
+    let mut into = child.stdin.take().unwrap();
+    let mut pieces = capture.chunks(PIECE);
     let seen = wait_for("a second runtime with work", || {
+        let piece = pieces.next().expect("no second runtime in all packets");
+        into.write_all(piece).unwrap();
         let asked = run(["get", "flowlets", &socket, "--output", "json"]);
         let seen = (asked.code == 0).then(|| asked.json())?;
         let runtimes = seen[0]["runtimes"].as_array()?;
@@ -94,6 +107,11 @@ fn states_go_ahead_in_the_gaps() {
     assert!(text.contains("copies sent ahead"), "{text}");
     let told = run(["get", "scaling", &socket]).out;
     assert!(told.contains("% of what they can do"), "{told}");
+    // As much again, so that the second one's copies come to use.
+    for piece in pieces.by_ref().take(PIECES_AFTER) {
+        into.write_all(piece).unwrap();
+    }
+    drop(into);
     let done = child.wait_with_output().unwrap();
     assert!(done.status.success());
     let summary: Value = serde_json::from_slice(&done.stdout).unwrap();
