@@ -2339,6 +2339,9 @@ pub struct RuntimePlace {
     /// Units that it owns, whose state a second runtime is to have and has not.
     #[prost(uint64, tag = "11")]
     pub unprotected: u64,
+    /// A logger: it keeps copies of units and owns none.
+    #[prost(bool, tag = "12")]
+    pub logger: bool,
 }
 #[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]
 pub struct MoveUnitsRequest {

@@ -69,8 +69,8 @@ pub struct Settings {
     /// Hosts that they run on; drawn by the seed without it, and 0 where nobody says
     /// which runtime runs where. The switch has a host of its own.
     pub hosts: Option<u32>,
-    /// Loggers at the start; drawn by the seed without it. There are none between
-    /// threads and where nothing is replicated.
+    /// Loggers at the start; drawn by the seed without it. There are none where
+    /// nothing is replicated.
     pub loggers: Option<u32>,
     /// Processes send heartbeats, and silence is suspected; drawn by the seed
     /// without it.
@@ -179,8 +179,7 @@ impl Settings {
 
     /// The loggers of a seed.
     pub fn loggers_of(&self, seed: u64) -> u32 {
-        let is_replicated = self.replication_of(seed) != Replication::None;
-        if self.mode_of(seed) == Mode::Ring || !is_replicated {
+        if self.replication_of(seed) == Replication::None {
             return 0;
         }
         let mut random = Random::new(seed, 15);

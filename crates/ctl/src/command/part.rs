@@ -97,6 +97,8 @@ weir_telemetry::counters! {
         pub since: Duration,
         /// Where it runs.
         pub site: Site,
+        /// A logger: it keeps copies of units and owns none.
+        pub is_logger: bool,
         /// Units of all chains that it owns.
         pub owns: u64,
         /// Units of which it has the replica.

@@ -170,6 +170,7 @@ fn runtimes<'a>(
         owns: place.owns,
         replicas: place.replicas,
         unprotected: place.unprotected,
+        logger: place.is_logger,
     })
 }
 

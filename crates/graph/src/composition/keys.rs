@@ -62,6 +62,7 @@ pub(crate) struct DraftHost {
     pub(super) name: Option<(String, Span)>,
     pub(super) runtimes: u32,
     pub(super) most_runtimes: Option<(u32, Span)>,
+    pub(super) loggers: Option<(u32, Span)>,
     pub(super) address: Option<(SocketAddr, Span)>,
 }
 
@@ -230,6 +231,12 @@ pub(crate) fn host_keys() -> Keys<DraftHost> {
             "Runtimes that `weir scale` and `scaling` may have on it; as many as at the start without it.",
             Placed(Integer(0..=u64::from(MOST_RUNTIMES))),
             |host, (most, at)| host.most_runtimes = Some((most as u32, at)),
+        )
+        .key(
+            "loggers",
+            "Loggers on it, which keep copies of the states of all runtimes and run no packets; none without it.",
+            Placed(Integer(0..=u64::from(MOST_RUNTIMES))),
+            |host, (n, at)| host.loggers = Some((n as u32, at)),
         )
 }
 

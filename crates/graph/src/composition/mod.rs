@@ -69,6 +69,8 @@ pub struct ComposedHost {
     pub runtimes: u32,
     /// Runtimes that there may be on it at a time.
     pub most_runtimes: u32,
+    /// Loggers on it.
+    pub loggers: u32,
     /// Address at which the others reach its agent, where all hosts have one.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub address: Option<SocketAddr>,
@@ -133,6 +135,19 @@ impl Composition {
     /// Runtimes of all hosts together.
     pub fn runtimes(&self) -> u32 {
         self.hosts.iter().map(|host| host.runtimes).sum()
+    }
+
+    /// Loggers of all hosts together.
+    pub fn loggers(&self) -> u32 {
+        self.hosts.iter().map(|host| host.loggers).sum()
+    }
+
+    /// The host of each logger, as its number.
+    pub fn logger_places(&self) -> Vec<usize> {
+        let hosts = self.hosts.iter().enumerate();
+        hosts
+            .flat_map(|(at, host)| (0..host.loggers).map(move |_| at))
+            .collect()
     }
 
     /// Runtimes that there may be at a time, where the file says so.
@@ -202,6 +217,9 @@ impl fmt::Display for Composition {
             write!(f, "\n  host {name}: {runtimes} runtimes")?;
             if host.most_runtimes > runtimes {
                 write!(f, ", {} at most", host.most_runtimes)?;
+            }
+            if host.loggers > 0 {
+                write!(f, ", {} loggers", host.loggers)?;
             }
             if let Some(address) = host.address {
                 write!(f, ", at {address}")?;
@@ -280,6 +298,7 @@ fn composition(root: &Node, report: &mut Report<'_>) -> Option<Composition> {
         .as_ref()
         .and_then(|node| host_of(node, &hosts, report));
     runtimes(&draft, &hosts, report);
+    loggers(&draft, &hosts, report);
     addresses(&draft, report);
     standby(&draft, &hosts, switch.as_deref(), report);
     let set = draft.set.iter().filter_map(|(text, span)| {
@@ -386,6 +405,7 @@ fn hosts(draft: &Draft, report: &mut Report<'_>) -> Vec<ComposedHost> {
             name: name.clone(),
             runtimes,
             most_runtimes: host.most_runtimes.map_or(runtimes, |(most, _)| most),
+            loggers: host.loggers.map_or(0, |(loggers, _)| loggers),
             address: host.address.map(|(at, _)| at),
         });
     }
@@ -439,6 +459,30 @@ fn host_of(node: &Node, hosts: &[ComposedHost], report: &mut Report<'_>) -> Opti
 fn hosts_say(draft: &Draft) -> bool {
     let mut hosts = draft.hosts.iter();
     hosts.any(|(host, _)| host.most_runtimes.is_some())
+}
+
+/// Loggers have something to keep, and runtimes and loggers together are as many as a run may have.
+fn loggers(draft: &Draft, hosts: &[ComposedHost], report: &mut Report<'_>) {
+    let first = draft.hosts.iter().find_map(|(host, _)| host.loggers);
+    let Some((_, at)) = first.filter(|_| hosts.iter().any(|host| host.loggers > 0)) else {
+        return;
+    };
+    let replication = draft.replication.as_ref().map(|(how, _)| how.as_str());
+    if matches!(replication, None | Some("none")) {
+        let message = "loggers keep copies of states, and none are made";
+        report.error_help(at, message, "say `replication: each-burst` beside `hosts`");
+    }
+    let runtimes: u32 = hosts.iter().map(|host| host.most_runtimes).sum();
+    let runtimes = runtimes.max(draft.most_runtimes.map_or(0, |(most, _)| most));
+    let loggers: u32 = hosts.iter().map(|host| host.loggers).sum();
+    if runtimes <= MOST_RUNTIMES && runtimes + loggers > MOST_RUNTIMES {
+        let message = format!(
+            "{runtimes} runtimes and {loggers} loggers make {}: a cluster has at most \
+             {MOST_RUNTIMES} of both",
+            runtimes + loggers
+        );
+        report.error_help(at, message, "give the hosts fewer");
+    }
 }
 
 /// As many runtimes as a run may have, and at least one.

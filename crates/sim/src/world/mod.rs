@@ -544,6 +544,7 @@ impl<'a> World<'a> {
         let plant = self.settings.plant.and_then(Bug::plant);
         if let Some(threads) = &self.threads {
             return ActorSettings {
+                is_logger,
                 plant,
                 ..in_process::actors_with(id, threads.layout().small_frames, threads.keeping())
             };

@@ -338,6 +338,10 @@ pub(crate) struct Run {
     /// leaves; `every-N`: each N packets, and the switch keeps the packets since; `none`
     #[arg(long, value_name = "WHEN", conflicts_with = "workers")]
     pub(crate) replication: Option<Replication>,
+    /// With --replication: loggers, which keep copies of the states of all runtimes and run no
+    /// packets: how many there are on this host, or a list like that of `--hosts`
+    #[arg(long, value_name = "N|LIST", requires_all = ["runtimes", "replication"], conflicts_with = "workers")]
+    pub(crate) loggers: Option<Loggers>,
     /// With runtimes behind a switch: the hosts that they run on, in turn: `local`, or the
     /// ADDRESS:PORT of an agent (`weir agent`)
     #[arg(long, value_name = "LIST", value_delimiter = ',', requires_all = ["runtimes", "key"], conflicts_with_all = ["processes", "placement"])]
@@ -462,6 +466,31 @@ impl std::str::FromStr for Host {
                 Err(_) => Err("expected `local` or an agent's ADDRESS:PORT".to_owned()),
             },
         }
+    }
+}
+
+/// The hosts of loggers, of each its own.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Loggers(pub(crate) Vec<Host>);
+
+impl std::str::FromStr for Loggers {
+    type Err = String;
+
+    /// A number of loggers on this host, or a list of hosts.
+    fn from_str(text: &str) -> Result<Loggers, String> {
+        let most = weir_graph::MOST_RUNTIMES;
+        let hosts: Vec<Host> = match text.parse::<u32>() {
+            Ok(count) if count <= most => (0..count).map(|_| Host::Local).collect(),
+            Ok(_) => return Err(format!("there are at most {most}")),
+            Err(_) => {
+                let hosts = text.split(',').map(|host| {
+                    let why = |why| format!("`{host}`: {why}, or a number of loggers on this host");
+                    host.parse().map_err(why)
+                });
+                hosts.collect::<Result<_, String>>()?
+            }
+        };
+        Ok(Loggers(hosts))
     }
 }
 

@@ -99,6 +99,7 @@ fn runtimes(seen: &Seen) -> (Value, Table) {
         "SITE",
         "PROCESS",
         "STATE",
+        "ROLE",
         "UNITS",
         "REPLICAS",
         "UNPROTECTED",
@@ -114,6 +115,7 @@ fn runtimes(seen: &Seen) -> (Value, Table) {
             "site": place.site,
             "process": known(place.process),
             "state": place.state,
+            "role": role(place),
             "units": place.owns,
             "replicas": place.replicas,
             "unprotected": place.unprotected,
@@ -127,6 +129,7 @@ fn runtimes(seen: &Seen) -> (Value, Table) {
             place.site.clone(),
             process(place.process),
             place.state.clone(),
+            role(place).to_owned(),
             thousands(place.owns),
             thousands(place.replicas),
             thousands(place.unprotected),
@@ -135,6 +138,14 @@ fn runtimes(seen: &Seen) -> (Value, Table) {
         ]);
     }
     (all.into(), table)
+}
+
+/// What a place is for.
+fn role(place: &v1::RuntimePlace) -> &'static str {
+    match place.logger {
+        true => "logger",
+        false => "runtime",
+    }
 }
 
 fn hosts(seen: &Seen) -> (Value, Table) {
@@ -146,11 +157,16 @@ fn hosts(seen: &Seen) -> (Value, Table) {
     if several {
         table[0].extend(["SWITCH", "PROCESS"].map(str::to_owned));
     }
+    let has_loggers = seen.stats.runtimes.iter().any(|place| place.logger);
+    if has_loggers {
+        table[0].insert(5, "LOGGERS".to_owned());
+    }
     let mut all = Vec::new();
     for host in &seen.hosts {
         let switch = Some(&host.switch).filter(|switch| !switch.is_empty());
         let here = || (seen.stats.runtimes.iter()).filter(|place| place.host == host.name);
-        let ready = here().filter(|place| place.state == "ready").count() as u64;
+        let of = |logger| here().filter(move |place| place.logger == logger);
+        let ready = |logger| of(logger).filter(|place| place.state == "ready").count();
         let units: u64 = here().map(|place| place.owns).sum();
         let replicas: u64 = here().map(|place| place.replicas).sum();
         let agent = Some(&host.agent).filter(|agent| !agent.is_empty());
@@ -159,8 +175,10 @@ fn hosts(seen: &Seen) -> (Value, Table) {
             "agent": agent,
             "process": known(host.process),
             "state": host.state,
-            "runtimes": here().count(),
-            "runtimes_ready": ready,
+            "runtimes": of(false).count(),
+            "runtimes_ready": ready(false),
+            "loggers": of(true).count(),
+            "loggers_ready": ready(true),
             "units": units,
             "replicas": replicas,
             "died": host.deaths,
@@ -173,12 +191,15 @@ fn hosts(seen: &Seen) -> (Value, Table) {
             agent.map_or("-", String::as_str).to_owned(),
             process(host.process),
             host.state.clone(),
-            format!("{ready}/{}", here().count()),
+            format!("{}/{}", ready(false), of(false).count()),
             thousands(units),
             thousands(replicas),
             thousands(host.deaths),
             age(host.since_ns),
         ];
+        if has_loggers {
+            cells.insert(5, format!("{}/{}", ready(true), of(true).count()));
+        }
         if several {
             cells.push(switch.map_or("-", String::as_str).to_owned());
             cells.push(process(host.switch_process));
@@ -224,12 +245,13 @@ fn replicas(seen: &Seen) -> (Value, Table) {
             "runtime": place.id,
             "host": place.host,
             "state": place.state,
+            "role": role(place),
             "units": place.owns,
             "replicas": place.replicas,
             "unprotected": place.unprotected,
         }));
         table.push(vec![
-            format!("runtime {}", place.id),
+            format!("{} {}", role(place), place.id),
             place.host.clone(),
             "-".to_owned(),
             thousands(place.owns),

@@ -2,7 +2,7 @@
 
 use std::net::SocketAddr;
 
-use weir_graph::{ChainFile, Script};
+use weir_graph::{ChainFile, MOST_RUNTIMES, Script};
 use weir_nf::host::Stage;
 use weir_packet::MemoryLayout;
 use weir_protocol::settings::Replication;
@@ -71,17 +71,47 @@ pub(super) fn check(args: &Run) -> Result<(), Failure> {
         None if replicates => Err(Failure::usage(
             "`--replication` needs runtimes that have one another's states: say how many with `--runtimes N`",
         )),
-        Some(1) if replicates => Err(Failure::usage(
-            "`--replication` needs a second runtime: say `--runtimes 2` or more",
+        Some(1) if replicates && loggers(args) == 0 => Err(Failure::usage(
+            "`--replication` needs a second runtime or a logger: say `--runtimes 2` or more, or \
+             `--loggers 1`",
+        )),
+        Some(_) if args.hosts.is_empty() && has_far_logger(args) => Err(Failure::usage(
+            "loggers are on other hosts: say with `--hosts` where runtimes are (`--hosts local` for \
+             this one), and with `--key` how hosts know one another",
+        )),
+        Some(_) if !replicates && loggers(args) > 0 => Err(Failure::usage(
+            "loggers keep copies of states, and none are made: say `--replication each-burst`, or \
+             leave out `--loggers`",
         )),
         Some(runtimes) if args.most_runtimes.is_some_and(|most| most < runtimes) => {
             Err(Failure::usage(format!(
                 "there are {runtimes} runtimes at the start: `--most-runtimes` is {runtimes} or more"
             )))
         }
-        Some(runtimes) => scaling_fits(args, runtimes),
+        Some(runtimes) => {
+            let (runtimes, loggers) = (places(args, runtimes), loggers(args));
+            if runtimes + loggers > MOST_RUNTIMES {
+                return Err(Failure::usage(format!(
+                    "{runtimes} runtimes and {loggers} loggers make {}: a cluster has at most \
+                     {MOST_RUNTIMES} of both",
+                    runtimes + loggers
+                )));
+            }
+            scaling_fits(args, runtimes)
+        }
         None => Ok(()),
     }
+}
+
+/// True where a logger is on another host.
+fn has_far_logger(args: &Run) -> bool {
+    let mut loggers = args.loggers.iter().flat_map(|all| &all.0);
+    loggers.any(|host| *host != Host::Local)
+}
+
+/// How many loggers a run has.
+pub(super) fn loggers(args: &Run) -> u32 {
+    args.loggers.as_ref().map_or(0, |all| all.0.len() as u32)
 }
 
 /// Refuses a range of runtimes in which those of the start are not, or for which there are too few
@@ -119,7 +149,7 @@ pub(super) fn start(
         processes,
         tenants: tenants(args, file)?,
         ports_drop,
-        remote: remote(args, plans)?,
+        remote: remote(args, places_with(args, runtimes, &script), plans)?,
         ..settings(args, runtimes, &script, config, memory)
     };
     let cluster = Cluster::start(stages, settings)?;
@@ -150,16 +180,15 @@ pub(super) fn processes(
 }
 
 /// The hosts of the runtimes, where some are others than this one.
-fn remote(args: &Run, plans: &[ChainPlan]) -> Result<Option<RemoteHosts>, Failure> {
-    let agents: Vec<Option<SocketAddr>> = args
-        .hosts
-        .iter()
-        .map(|host| match host {
-            Host::Local => None,
-            Host::Agent(at) => Some(*at),
-        })
-        .collect();
-    if agents.iter().all(Option::is_none) {
+fn remote(args: &Run, runtimes: u32, plans: &[ChainPlan]) -> Result<Option<RemoteHosts>, Failure> {
+    let agent = |host: &Host| match host {
+        Host::Local => None,
+        Host::Agent(at) => Some(*at),
+    };
+    let agents: Vec<Option<SocketAddr>> = args.hosts.iter().map(agent).collect();
+    let loggers = args.loggers.iter().flat_map(|all| &all.0);
+    let logger_agents: Vec<Option<SocketAddr>> = loggers.map(agent).collect();
+    if agents.iter().chain(&logger_agents).all(Option::is_none) {
         return Ok(None);
     }
     let Some(key) = key(args)? else {
@@ -169,6 +198,8 @@ fn remote(args: &Run, plans: &[ChainPlan]) -> Result<Option<RemoteHosts>, Failur
     upgrade::note_start(start);
     Ok(Some(RemoteHosts {
         agents,
+        logger_agents,
+        runtimes: runtimes as usize,
         key,
         beats: beats(args),
         run: name_of(args),
@@ -197,6 +228,11 @@ pub(super) fn places(args: &Run, runtimes: u32) -> u32 {
     args.most_runtimes.unwrap_or(scaled).max(runtimes)
 }
 
+/// The same, with those that a script adds.
+fn places_with(args: &Run, runtimes: u32, script: &Script) -> u32 {
+    (runtimes + script.added).max(places(args, runtimes))
+}
+
 /// The settings of a cluster.
 fn settings(
     args: &Run,
@@ -205,11 +241,12 @@ fn settings(
     engine: RuntimeConfig,
     memory: MemoryLayout,
 ) -> ClusterSettings {
-    let most = (runtimes + script.added).max(places(args, runtimes));
+    let (most, loggers) = (places_with(args, runtimes, script), loggers(args));
     ClusterSettings {
         runtimes,
         most_runtimes: most,
-        spread: placement::spread(args, most),
+        loggers,
+        spread: placement::spread(args, most + loggers),
         dispatch: args.dispatch.into(),
         flowlets: args.flowlets.map(|by| by.0),
         replication: args.replication.unwrap_or_default(),

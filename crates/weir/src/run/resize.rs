@@ -227,7 +227,8 @@ fn check(cluster: &Cluster, ids: &[RuntimeId]) -> Result<(), String> {
                  it, but it can't end alone"
             ));
         }
-        if running.contains(id) || to_come.contains(id) || cluster.drains(*id) {
+        let is_there = running.contains(id) || to_come.contains(id) || cluster.drains(*id);
+        if is_there || cluster.has_logger(*id) {
             continue;
         }
         return Err(match cluster.has_ended(*id) {

@@ -118,7 +118,8 @@ fn plan(args: &Run, plans: &[ChainPlan]) -> Result<Option<LeasePlan>, Failure> {
     else {
         return Ok(None);
     };
-    let voters = args.hosts.iter().filter_map(agent);
+    let loggers = args.loggers.iter().flat_map(|all| &all.0);
+    let voters = args.hosts.iter().chain(loggers).filter_map(agent);
     let voters: BTreeSet<SocketAddr> = voters.chain(args.witnesses.iter().copied()).collect();
     // A host has one vote, however many agents.
     let mut voters: Vec<SocketAddr> = voters.into_iter().collect();
@@ -131,7 +132,9 @@ fn plan(args: &Run, plans: &[ChainPlan]) -> Result<Option<LeasePlan>, Failure> {
         )));
     }
     let digest = digest_of_chains(plans);
-    let places = super::cluster::places(args, runtimes) as usize;
+    let loggers = super::cluster::loggers(args);
+    let places = super::cluster::places(args, runtimes) + loggers;
+    let places = (places as usize, loggers as usize);
     let replication = args.replication.unwrap_or_default().to_string();
     let run = identity::name_of(args);
     let kind = kind(&run, digest, places, &replication);

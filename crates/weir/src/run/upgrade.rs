@@ -159,10 +159,15 @@ pub(super) fn upgrades(
         Some(raised) => (raised.hosts.clone(), raised.host.clone()),
         None => (Hosts::default(), "local".to_owned()),
     };
-    let agents = args.hosts.iter().filter_map(|host| match host {
-        Host::Local => None,
-        Host::Agent(at) => Some(*at),
-    });
+    let loggers = args.loggers.iter().flat_map(|all| &all.0);
+    let agents = args
+        .hosts
+        .iter()
+        .chain(loggers)
+        .filter_map(|host| match host {
+            Host::Local => None,
+            Host::Agent(at) => Some(*at),
+        });
     Ok(Some(Box::new(RunUpgrades {
         about: version::own(&again.kinds),
         functions: functions.into_iter().collect(),

@@ -59,14 +59,13 @@ fn quiet_panics() {
 fn mode(args: &Sim) -> Result<Option<Mode>, Failure> {
     let of_links = [
         ("--hosts", args.hosts.is_some_and(|hosts| hosts > 0)),
-        ("--loggers", args.loggers.is_some_and(|loggers| loggers > 0)),
         ("--heartbeats", args.heartbeats == Some(true)),
         ("--chains", args.chains > 1),
     ];
     let given = of_links.iter().find(|(_, is_given)| *is_given);
     match (args.mode, given) {
         (Some(Mode::Ring), Some((option, _))) => Err(Failure::usage(format!(
-            "runtimes on one host have no hosts, loggers or heartbeats, and one chain: leave out \
+            "runtimes on one host have no hosts or heartbeats, and one chain: leave out \
              `{option}`, or take `--mode links`"
         ))),
         (None, Some(_)) => Ok(Some(Mode::Links)),

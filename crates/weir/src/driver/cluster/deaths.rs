@@ -177,7 +177,8 @@ impl Cluster {
             return Err(why);
         }
         self.plan_successor(place, before, &why);
-        if !self.members.iter().any(|m| m.is_up() || m.is_to_come()) {
+        let goes_on = |its: &Member| !its.is_logger && (its.is_up() || its.is_to_come());
+        if !self.members.iter().any(goes_on) {
             return Err(why);
         }
         self.bound_losses(&why)
@@ -222,7 +223,7 @@ impl Cluster {
             State::Gone => member.successor_at.is_none(),
             _ => false,
         };
-        self.members.iter().all(gone)
+        self.members.iter().all(|its| its.is_logger || gone(its))
     }
 
     /// The runtimes that have ended since the last call, by place, with their reports or why
@@ -276,6 +277,7 @@ impl Cluster {
                 state: member.word()?,
                 since: member.entered.elapsed(),
                 site: self.site_of(place as usize - 1, member),
+                is_logger: member.is_logger,
                 owns: share(|share| share.owns),
                 replicas: share(|share| share.replicas),
                 unprotected: share(|share| share.unprotected),

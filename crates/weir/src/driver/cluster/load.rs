@@ -91,7 +91,9 @@ impl Cluster {
     pub(crate) fn loads(&self) -> Vec<(RuntimeId, Load)> {
         let members = self.members.iter();
         let up = members.filter(|member| {
-            matches!(member.state, State::Runs | State::Drains) && !member.failed_over
+            matches!(member.state, State::Runs | State::Drains)
+                && !member.failed_over
+                && !member.is_logger
         });
         let load = |member: &Member| {
             let id = member.ends.id;

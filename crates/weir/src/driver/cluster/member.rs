@@ -72,6 +72,8 @@ pub(super) struct Member {
     pub(super) ends: SwitchEnds,
     pub(super) site: Site,
     pub(super) state: State,
+    /// A logger has this place, or a runtime.
+    pub(super) is_logger: bool,
     /// The first runtime that this switch starts here: ids of earlier switches are lower.
     first: RuntimeId,
     /// When the state began.
@@ -95,8 +97,13 @@ pub(super) struct Member {
 }
 
 impl Member {
-    /// One that was never started, for so many chains. Its first runtime has the id of `ends`.
-    pub(super) fn absent(ends: SwitchEnds, site: Site, chains: usize) -> Member {
+    /// One that was never started, for so many chains; it may be a logger's. Its first runtime has
+    /// the id of `ends`.
+    pub(super) fn absent(
+        ends: SwitchEnds,
+        site: Site,
+        (chains, is_logger): (usize, bool),
+    ) -> Member {
         let policy = match &site {
             Site::Thread { far: Some(_), .. } => FAR,
             Site::Thread { far: None, .. } | Site::Process(_) => RUNTIME,
@@ -106,6 +113,7 @@ impl Member {
             ends,
             site,
             state: State::Absent,
+            is_logger,
             entered: Instant::now(),
             deaths: Restarts::new(policy),
             died: 0,
@@ -242,9 +250,14 @@ impl Member {
         self.is_up() && !self.failed_over
     }
 
+    /// True where it may get units, or copies of them.
+    pub(super) fn is_ready(&self) -> bool {
+        self.state == State::Runs && !self.failed_over
+    }
+
     /// True where it may get units.
     pub(super) fn takes_units(&self) -> bool {
-        self.state == State::Runs && !self.failed_over
+        self.is_ready() && !self.is_logger
     }
 
     /// Number of its runtime, or of the successor that is waited for, among so many places.

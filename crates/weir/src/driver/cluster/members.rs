@@ -7,6 +7,7 @@ use weir_ctl::events::What;
 use weir_exec::ExecError;
 use weir_exec::frames::{LARGE_SHARE, SHARE};
 use weir_packet::Time;
+use weir_protocol::settings::ActorSettings;
 use weir_protocol::{RuntimeId, in_process};
 use weir_runtime::RuntimeConfig;
 
@@ -126,6 +127,7 @@ impl Cluster {
                     engine: self.settings.engine,
                     replication: self.settings.replication,
                     shares: self.settings.shares(),
+                    loggers: self.settings.loggers as usize,
                     start: remote.start,
                     generation: self.found.generation,
                     after: survivor.map(|survivor| survivor.before),
@@ -148,7 +150,10 @@ impl Cluster {
                 follows: true,
                 ..self.settings.engine
             },
-            settings: in_process::actors_with(id, small, self.settings.keeping()),
+            settings: ActorSettings {
+                is_logger: self.is_logger(id),
+                ..in_process::actors_with(id, small, self.settings.keeping())
+            },
             relayed: self.settings.relay.is_some(),
             clock: self.clock,
             shares: self.settings.shares(),
@@ -221,6 +226,7 @@ impl Cluster {
             // It joins with the other survivors.
             return;
         }
+        self.introduce(id);
         for Chain { switch, .. } in &mut self.chains {
             switch.join(now, id);
         }
@@ -229,6 +235,21 @@ impl Cluster {
             self.send(chain, now);
         }
         self.tell_who_runs();
+    }
+
+    /// Tells the switches of a logger that is about to join that it is one.
+    pub(super) fn introduce(&mut self, id: RuntimeId) {
+        if self.is_logger(id) {
+            for Chain { switch, .. } in &mut self.chains {
+                switch.set_logger(id);
+            }
+        }
+    }
+
+    /// True where the member with this id is a logger.
+    pub(crate) fn is_logger(&self, id: RuntimeId) -> bool {
+        let place = place_of(id, self.members.len());
+        self.members.get(place).is_some_and(|its| its.is_logger)
     }
 
     /// Tells the switches on which host a runtime is.
@@ -242,7 +263,7 @@ impl Cluster {
     }
 
     pub(super) fn tell_who_runs(&mut self) {
-        let runs = self.members.iter().filter(|member| member.takes_units());
+        let runs = self.members.iter().filter(|member| member.is_ready());
         let ids: Vec<RuntimeId> = runs.map(|member| member.ends.id).collect();
         for member in &mut self.members {
             if matches!(member.state, State::Runs | State::Drains) {

@@ -123,7 +123,7 @@ impl Cluster {
     ///
     /// As [`Cluster::add`].
     pub(crate) fn add_but_at(&mut self, not: &BTreeSet<usize>) -> Result<RuntimeId, ExecError> {
-        let most = self.members.len();
+        let most = self.most_runtimes();
         let id = self.free_but_at(not).first().copied();
         let id = id.ok_or_else(|| ExecError(format!("no place is left of {most}")))?;
         self.start_free(id)?;
@@ -188,7 +188,7 @@ impl Cluster {
     /// Ids of the runtimes that may be started but at these places, those of places that had none first.
     fn free_but_at(&self, not: &BTreeSet<usize>) -> Vec<RuntimeId> {
         let members = self.members.iter().enumerate();
-        let members = members.filter(|(place, _)| !not.contains(place));
+        let members = members.filter(|(place, its)| !its.is_logger && !not.contains(place));
         let mut free: Vec<(bool, RuntimeId)> = members
             .filter_map(|(place, its)| Some((its.state != State::Absent, self.free_at(place)?)))
             .collect();
@@ -259,9 +259,9 @@ impl Cluster {
         true
     }
 
-    /// Places of runtimes.
+    /// Places of runtimes, loggers not among them.
     pub(crate) fn most_runtimes(&self) -> usize {
-        self.members.len()
+        self.settings.runtime_places() as usize
     }
 
     /// Stops a runtime that drains and has nothing left but replicas that no other runtime can take:
@@ -293,7 +293,8 @@ impl Cluster {
     /// Ids of those that start, or are to.
     pub(crate) fn to_come(&self) -> Vec<RuntimeId> {
         let places = self.members.len();
-        let coming = self.members.iter().filter(|member| member.is_to_come());
+        let runtimes = self.members.iter().filter(|member| !member.is_logger);
+        let coming = runtimes.filter(|member| member.is_to_come());
         coming.map(|member| member.shown_id(places)).collect()
     }
 
@@ -320,7 +321,14 @@ impl Cluster {
     /// True where `runtime` can own units.
     pub fn runs(&self, runtime: RuntimeId) -> bool {
         let mut members = self.members.iter();
-        members.any(|member| member.ends.id == runtime && member.state == State::Runs)
+        members.any(|its| its.ends.id == runtime && its.state == State::Runs && !its.is_logger)
+    }
+
+    /// True where `id` is a logger that keeps copies, or starts.
+    pub(crate) fn has_logger(&self, id: RuntimeId) -> bool {
+        let places = self.members.len();
+        let mut loggers = self.members.iter().filter(|member| member.is_logger);
+        loggers.any(|its| (its.is_ready() || its.is_to_come()) && its.shown_id(places) == id)
     }
 
     /// True where `runtime` has run, and is over: it never runs again. A successor has another id.

@@ -1,4 +1,4 @@
-//! The places of runtimes, each wired to the switch: on a thread, in a process, or on another
+//! The places of runtimes and loggers, each wired to the switch: on a thread, in a process, or on another
 //! host.
 
 use std::sync::Arc;
@@ -35,6 +35,7 @@ pub(super) fn members(
                     seed: settings.engine.seed,
                     keeping: settings.keeping(),
                     shares: settings.shares(),
+                    is_logger: place >= settings.runtime_places(),
                 };
                 let (ends, home) = wire_process(room, id, stages, main, hello)?;
                 (ends, Site::Process(Box::new(home)))
@@ -43,8 +44,10 @@ pub(super) fn members(
         });
     }
     wire_threads(&mut wired);
-    let members = wired.into_iter();
-    let members = members.map(|(ends, site)| Member::absent(ends, site, stages.len()));
+    let members = (0..).zip(wired).map(|(place, (ends, site))| {
+        let is_logger = place >= settings.runtime_places();
+        Member::absent(ends, site, (stages.len(), is_logger))
+    });
     Ok(members.collect())
 }
 

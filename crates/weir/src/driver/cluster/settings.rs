@@ -21,6 +21,8 @@ pub struct ClusterSettings {
     pub runtimes: u32,
     /// Runtimes that there may be in all.
     pub most_runtimes: u32,
+    /// Loggers: they keep copies of all runtimes' units and own none.
+    pub loggers: u32,
     /// Threads that the runtimes run on. The switch is on the ports' thread.
     pub spread: Spread,
     /// Dispatch of new flows to runtimes.
@@ -54,8 +56,13 @@ pub struct ClusterSettings {
 }
 
 impl ClusterSettings {
-    /// Places of runtimes.
+    /// Places of runtimes and loggers.
     pub(super) fn places(&self) -> u32 {
+        self.runtime_places() + self.loggers
+    }
+
+    /// Places of runtimes, which are the first ones.
+    pub(super) fn runtime_places(&self) -> u32 {
         self.most_runtimes.max(self.runtimes)
     }
 
@@ -97,6 +104,7 @@ impl Default for ClusterSettings {
         ClusterSettings {
             runtimes: 1,
             most_runtimes: 1,
+            loggers: 0,
             spread: Spread::default(),
             dispatch: Dispatch::RoundRobin,
             flowlets: None,

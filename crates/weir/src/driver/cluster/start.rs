@@ -7,10 +7,10 @@ use weir_exec::{ExecError, NEVER_PARK, Parker, Team, Wakers};
 use weir_io::IdlePolicy;
 use weir_nf::host::Stage;
 use weir_packet::{FramePool, Internal, MemoryLayout, PacketMemory, Time};
-use weir_protocol::Switch;
 use weir_protocol::flowlets::FlowletSettings;
 use weir_protocol::in_process::{self, BURST, MESSAGES};
 use weir_protocol::settings::SwitchSettings;
+use weir_protocol::{RuntimeId, Switch};
 use weir_runtime::RuntimeConfig;
 
 use super::super::clock::Clock;
@@ -42,11 +42,8 @@ impl Cluster {
             cluster.take_over()?;
             return Ok(cluster);
         }
-        for place in 0..cluster.settings.runtimes as usize {
-            let Some(member) = cluster.members.get(place) else {
-                continue;
-            };
-            cluster.place(member.ends.id)?;
+        for id in cluster.at_start() {
+            cluster.place(id)?;
         }
         cluster.start_placed()?;
         let (mut out, mut events) = (Vec::new(), Vec::new());
@@ -57,11 +54,24 @@ impl Cluster {
         Ok(cluster)
     }
 
+    /// Ids of the members that a cluster has from its start and that were never started.
+    pub(super) fn at_start(&self) -> Vec<RuntimeId> {
+        let runtimes = self.settings.runtimes as usize;
+        let members = self.members.iter().enumerate();
+        let absent = members.filter(|(place, its)| {
+            (*place < runtimes || its.is_logger) && its.state == State::Absent
+        });
+        absent.map(|(_, its)| its.ends.id).collect()
+    }
+
     /// A cluster none of whose runtimes is started.
     fn place_all(stages: Arc<[Stage]>, settings: ClusterSettings) -> Result<Cluster, ExecError> {
         let most = settings.places();
         let found = match &settings.remote {
-            Some(remote) => remote.survivors(most as usize, &settings.replication.to_string())?,
+            Some(remote) => {
+                let places = (most as usize, settings.loggers as usize);
+                remote.survivors(places, &settings.replication.to_string())?
+            }
             None => Found::default(),
         };
         let layout = layout_for(stages.len(), most, &settings);

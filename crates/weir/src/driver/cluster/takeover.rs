@@ -30,22 +30,21 @@ impl Cluster {
         }
         self.phase = Phase::Runs;
         self.recover();
-        for place in 0..self.settings.runtimes as usize {
-            let free = self.members.get(place);
-            let free = free.filter(|member| member.state == State::Absent);
-            if let Some(id) = free.map(|member| member.ends.id) {
-                self.place(id)?;
-            }
+        for id in self.at_start() {
+            self.place(id)?;
         }
         self.start_placed()
     }
 
     /// Has the switches ask the survivors that are there.
     fn recover(&mut self) {
-        let here = self.members.iter().filter(|member| member.takes_units());
+        let here = self.members.iter().filter(|member| member.is_ready());
         let here: Vec<RuntimeId> = here.map(|member| member.ends.id).collect();
         let generation = self.found.generation;
-        let runtimes = here.len();
+        for id in &here {
+            self.introduce(*id);
+        }
+        let runtimes = self.running().len();
         let what = What::TookOver {
             generation,
             runtimes,

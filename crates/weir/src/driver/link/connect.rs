@@ -33,6 +33,10 @@ pub struct RemoteHosts {
     /// Of each place of a runtime its agent, or `None` for this host; places beyond take them
     /// in turn.
     pub agents: Vec<Option<SocketAddr>>,
+    /// Those of loggers, whose places follow `places` of runtimes.
+    pub logger_agents: Vec<Option<SocketAddr>>,
+    /// Places of runtimes.
+    pub runtimes: usize,
     /// The cluster's key.
     pub key: Key,
     /// Interval of heartbeats in ns, and how many may be missing.
@@ -52,8 +56,17 @@ pub struct RemoteHosts {
 impl RemoteHosts {
     /// The agent of a place; `None` for this host.
     pub(in super::super) fn agent_of(&self, place: usize) -> Option<SocketAddr> {
+        if let Some(logger) = place.checked_sub(self.runtimes) {
+            return self.logger_agents.get(logger).copied().flatten();
+        }
         let count = self.agents.len().max(1);
         self.agents.get(place % count).copied().flatten()
+    }
+
+    /// The agents of all places, some more than once.
+    pub(super) fn all_agents(&self) -> impl Iterator<Item = SocketAddr> {
+        let agents = self.agents.iter().chain(&self.logger_agents);
+        agents.copied().flatten()
     }
 
     /// A number for the host of a place: 0 is this one.
@@ -61,7 +74,7 @@ impl RemoteHosts {
         let Some(agent) = self.agent_of(place) else {
             return 0;
         };
-        let mut hosts: Vec<_> = self.agents.iter().flatten().map(SocketAddr::ip).collect();
+        let mut hosts: Vec<_> = self.all_agents().map(|agent| agent.ip()).collect();
         hosts.sort_unstable();
         hosts.dedup();
         let at = hosts.iter().position(|host| *host == agent.ip());
@@ -80,6 +93,8 @@ pub(in super::super) struct Agents {
     pub(in super::super) engine: RuntimeConfig,
     pub(in super::super) replication: Replication,
     pub(in super::super) shares: Option<Vec<(u16, u32)>>,
+    /// Loggers, which have the last places.
+    pub(in super::super) loggers: usize,
     pub(in super::super) start: u32,
     /// Generation of the switch.
     pub(in super::super) generation: u16,
@@ -127,6 +142,7 @@ fn hello(agents: &Agents, id: RuntimeId, places: usize, units: &[u32]) -> Hello 
         version: VERSION,
         id: id.0,
         places,
+        loggers: agents.loggers,
         switch: ProcessStart::of(Peer::Switch(agents.generation), agents.start).0,
         after: agents.after,
         run: agents.run.clone(),

@@ -7,6 +7,8 @@ use weir_protocol::heartbeat::HeartbeatSettings;
 use weir_protocol::stream::ProcessStart;
 use weir_protocol::{Peer, RuntimeId};
 
+use super::super::wiring::place_of;
+
 /// Kind of the first message of an agent to the process that it starts.
 pub(in super::super) const HELLO: u8 = 32;
 /// Kind of what an agent tells the process whose runtime another switch takes over: a [`Start`].
@@ -30,8 +32,11 @@ pub(crate) struct Hello {
     pub(super) version: u32,
     /// Id of the runtime.
     pub(super) id: u32,
-    /// Places of runtimes that there are.
+    /// Places of runtimes and loggers that there are.
     pub(super) places: usize,
+    /// Loggers, which have the last places.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub(super) loggers: usize,
     /// Process start of the switch.
     pub(super) switch: u64,
     /// Process start of the switch before, from which this one takes the runtime over.
@@ -103,9 +108,22 @@ pub(super) struct Listed {
     pub(super) units: u64,
 }
 
-/// See [`Hello::kind`].
-pub(crate) fn kind(run: &str, chains: u64, places: usize, replication: &str) -> String {
+/// See [`Hello::kind`]. Of the places the last ones are the loggers'.
+pub(crate) fn kind(
+    run: &str,
+    chains: u64,
+    (places, loggers): (usize, usize),
+    replication: &str,
+) -> String {
+    let places = match loggers {
+        0 => places.to_string(),
+        loggers => format!("{}+{loggers}", places.saturating_sub(loggers)),
+    };
     format!("{chains:x}/{places}/{replication}/{run}")
+}
+
+fn is_zero(number: &usize) -> bool {
+    *number == 0
 }
 
 /// The generation of a switch with this process start; 0 of none.
@@ -128,6 +146,12 @@ impl Hello {
         RuntimeId(self.id)
     }
 
+    /// True where it keeps copies and owns no unit.
+    pub(super) fn is_logger(&self) -> bool {
+        let runtimes = self.places.saturating_sub(self.loggers);
+        self.places > 0 && place_of(self.runtime(), self.places) >= runtimes
+    }
+
     /// Process starts of runtime and switch.
     pub(crate) fn ends(&self) -> (ProcessStart, ProcessStart) {
         let runtime = ProcessStart::of(Peer::Runtime(self.runtime()), 0);
@@ -137,7 +161,8 @@ impl Hello {
     /// Name, chains, places and replication of the run, as one word. A runtime is taken over by a
     /// switch of the same kind alone.
     pub(super) fn kind(&self) -> String {
-        kind(&self.run, self.chains, self.places, &self.replication)
+        let places = (self.places, self.loggers);
+        kind(&self.run, self.chains, places, &self.replication)
     }
 
     /// Refuses a switch that can't take over the runtime of the one `before`.
@@ -179,6 +204,7 @@ mod tests {
             version: VERSION,
             id: 3,
             places: 4,
+            loggers: 0,
             switch: ProcessStart::of(Peer::Switch(generation), 77).0,
             after: None,
             run: "edge".to_owned(),
@@ -205,6 +231,10 @@ mod tests {
             Hello { id: 4, ..hello(3) },
             Hello {
                 places: 5,
+                ..hello(3)
+            },
+            Hello {
+                loggers: 1,
                 ..hello(3)
             },
             Hello {

@@ -20,6 +20,7 @@ use weir_protocol::entry;
 use weir_protocol::in_process::{self, BURST, Keeping, MESSAGES};
 use weir_protocol::link::Batch;
 use weir_protocol::link::control::Control;
+use weir_protocol::settings::ActorSettings;
 use weir_runtime::RuntimeConfig;
 
 use super::super::clock::Clock;
@@ -78,7 +79,10 @@ fn plan(
             audit: hello.audit,
             ..engine
         },
-        settings: in_process::actors_with(hello.runtime(), small, keeping),
+        settings: ActorSettings {
+            is_logger: hello.is_logger(),
+            ..in_process::actors_with(hello.runtime(), small, keeping)
+        },
         relayed: false,
         clock,
         shares: hello.shares.clone(),

@@ -66,20 +66,20 @@ impl Default for Found {
 }
 
 impl RemoteHosts {
-    /// Asks all agents for runtimes of so many places, and this replication, that have outlived
-    /// their switch.
+    /// Asks all agents for runtimes of so many places, of which the last ones may be loggers', and
+    /// this replication, that have outlived their switch.
     ///
     /// # Errors
     ///
     /// There is no socket, or no generation is left.
     pub(in super::super) fn survivors(
         &self,
-        places: usize,
+        (places, loggers): (usize, usize),
         replication: &str,
     ) -> Result<Found, ExecError> {
         let mut asking = Asking {
             hosts: self,
-            kind: kind(&self.run, self.digest, places, replication),
+            kind: kind(&self.run, self.digest, (places, loggers), replication),
             answers: BTreeMap::new(),
             number: 0,
         };
@@ -103,7 +103,7 @@ impl RemoteHosts {
     /// The agents, each once, and how long each is waited for: those that had not answered when the
     /// lease was given are gone with their host, most likely.
     fn voters(&self) -> Vec<(SocketAddr, Duration)> {
-        let mut agents: Vec<SocketAddr> = self.agents.iter().flatten().copied().collect();
+        let mut agents: Vec<SocketAddr> = self.all_agents().collect();
         agents.sort_unstable();
         agents.dedup();
         let patience = |agent: &SocketAddr| match &self.lease {

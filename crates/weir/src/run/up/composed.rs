@@ -11,7 +11,7 @@ use weir_nf::Sets;
 use weir_nf::host::Kind;
 use weir_protocol::settings::Replication;
 
-use crate::args::{Args, Command, FlowletsBy, Run, ScalingBy, TenantBy};
+use crate::args::{Args, Command, FlowletsBy, Host, Loggers, Run, ScalingBy, TenantBy};
 use crate::billing;
 use crate::chains;
 use crate::exit::Failure;
@@ -247,6 +247,11 @@ fn words(composition: &Composition, folder: &Path, chain: &Path) -> Result<Run, 
             .and_then(|how| clap::ValueEnum::from_str(how, false).ok())
             .unwrap_or(run.dispatch),
         most_runtimes: composition.most_runtimes(),
+        // Where they are is known when the hosts are.
+        loggers: (composition.loggers() > 0).then(|| {
+            let loggers = (0..composition.loggers()).map(|_| Host::Local);
+            Loggers(loggers.collect())
+        }),
         scaling: scaling.transpose()?,
         heartbeat: u64::from(composition.heartbeat_ms.unwrap_or(heartbeat)),
         ..*run
@@ -281,18 +286,21 @@ fn replication(composition: &Composition, faults: &mut Vec<Diagnostic>) {
             faults.push(composition.fault(how, &message, Some(&why)));
         }
         Ok(Replication::None) => {}
-        Ok(_) if composition.runtimes() < 2 => faults.push(composition.fault(
-            how,
-            "a replica needs a second runtime",
-            Some("give a host one more: `runtimes: 2`"),
-        )),
+        Ok(_) if composition.runtimes() < 2 && composition.loggers() == 0 => {
+            faults.push(composition.fault(
+                how,
+                "a replica needs a second runtime or a logger",
+                Some("give a host one more: `runtimes: 2`, or `loggers: 1`"),
+            ))
+        }
         Ok(_) => {
-            let with = composition.hosts.iter().filter(|host| host.runtimes > 0);
+            let hosts = composition.hosts.iter();
+            let with = hosts.filter(|host| host.runtimes + host.loggers > 0);
             if with.count() < 2 {
                 let warning = composition.warning(
                     how,
                     "all runtimes are on one host: its death takes the replicas along",
-                    Some("give another host runtimes"),
+                    Some("give another host runtimes or loggers"),
                 );
                 say(weir_graph::render(&[warning]).trim_end());
             }

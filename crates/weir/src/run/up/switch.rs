@@ -14,7 +14,7 @@ use weir_io::shared::Channel;
 use weir_nf::host::Kind;
 use weir_protocol::Key;
 
-use crate::args::{Host, Raised, Run, Up};
+use crate::args::{Host, Loggers, Raised, Run, Up};
 use crate::billing::{self, Billing};
 use crate::exit::{Failure, Outcome};
 use crate::{program, service};
@@ -71,7 +71,11 @@ pub(super) fn run(args: &Up, parent: u32, kinds: &[Kind]) -> Outcome {
     }
     listen(channel, hosts.clone(), happened, dead.clone()).map_err(lost)?;
     let run = Run {
-        hosts: places(&composed, &hosts),
+        hosts: placed(composed.composition.places(), &hosts),
+        loggers: composed.run.loggers.is_some().then(|| {
+            let places = composed.composition.logger_places();
+            Loggers(placed(places, &hosts))
+        }),
         standby: !composed.composition.standby.is_empty(),
         witnesses: hosts.list().iter().filter_map(|host| host.agent).collect(),
         raised: Some(Raised {
@@ -152,12 +156,12 @@ fn note_before(happened: &Events, hosts: &[HostState], died: Option<String>, her
     }
 }
 
-/// The host of each place of a runtime.
-fn places(composed: &Composed, hosts: &Hosts) -> Vec<Host> {
+/// The hosts with these numbers.
+fn placed(numbers: Vec<usize>, hosts: &Hosts) -> Vec<Host> {
     let hosts = hosts.list();
-    let places = composed.composition.places().into_iter();
     let host = |at: usize| hosts.get(at).and_then(|state| state.agent);
-    places
+    let numbers = numbers.into_iter();
+    numbers
         .map(|at| host(at).map_or(Host::Local, Host::Agent))
         .collect()
 }

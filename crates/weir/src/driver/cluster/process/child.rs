@@ -18,6 +18,7 @@ use weir_nf::host::Stage;
 use weir_packet::{FramePool, MemberId, PacketMemory};
 use weir_protocol::RuntimeId;
 use weir_protocol::in_process::{self, Keeping};
+use weir_protocol::settings::ActorSettings;
 use weir_runtime::RuntimeConfig;
 
 use super::super::super::clock::Clock;
@@ -173,14 +174,17 @@ impl RuntimeProcess {
                 follows: true,
                 ..engine
             },
-            settings: in_process::actors_with(
-                id,
-                self.memory.layout().small_frames,
-                Keeping {
-                    replication: self.hello.replication.parse()?,
-                    linked: self.hello.linked,
-                },
-            ),
+            settings: ActorSettings {
+                is_logger: self.hello.is_logger,
+                ..in_process::actors_with(
+                    id,
+                    self.memory.layout().small_frames,
+                    Keeping {
+                        replication: self.hello.replication.parse()?,
+                        linked: self.hello.linked,
+                    },
+                )
+            },
             relayed: false,
             clock: Clock::start(),
             shares: self.hello.shares.clone(),

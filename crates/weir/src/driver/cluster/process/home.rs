@@ -88,6 +88,8 @@ pub(in super::super) struct HelloOf {
     pub(in super::super) keeping: Keeping,
     /// Tenant and weight of each chain, where several tenants share its time.
     pub(in super::super) shares: Option<Vec<(u16, u32)>>,
+    /// It keeps copies and owns no unit.
+    pub(in super::super) is_logger: bool,
 }
 
 /// The rings of one more place of a runtime, for these chains; `main` wakes the switch's
@@ -133,6 +135,7 @@ pub(in super::super) fn wire_process(
             linked: hello.keeping.linked,
             units: Vec::new(),
             shares: hello.shares,
+            is_logger: hello.is_logger,
             offsets,
             core: None,
             first: false,

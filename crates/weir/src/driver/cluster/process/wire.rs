@@ -60,6 +60,8 @@ pub(super) struct Hello {
     pub(super) units: Vec<u32>,
     /// Tenant and weight of each chain, where several tenants share its time.
     pub(super) shares: Option<Vec<(u16, u32)>>,
+    /// It keeps copies and owns no unit.
+    pub(super) is_logger: bool,
     pub(super) offsets: Offsets,
     /// Core that it is kept on.
     pub(super) core: Option<usize>,
