@@ -2343,6 +2343,46 @@ pub struct RuntimePlace {
     #[prost(bool, tag = "12")]
     pub logger: bool,
 }
+/// Compares copies of units, or asks how far that is.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct CompareReplicasRequest {
+    /// Begins anew.
+    #[prost(bool, tag = "1")]
+    pub begin: bool,
+}
+#[derive(Clone, PartialEq, ::prost::Message)]
+pub struct CompareReplicasResponse {
+    /// Of each runtime that answers.
+    #[prost(message, repeated, tag = "1")]
+    pub runtimes: ::prost::alloc::vec::Vec<ReplicaComparison>,
+}
+/// A runtime's comparison of the copies of its units, in numbers of units of all chains.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct ReplicaComparison {
+    #[prost(uint32, tag = "1")]
+    pub runtime: u32,
+    /// Not looked at yet.
+    #[prost(uint64, tag = "2")]
+    pub left: u64,
+    /// Copies that were asked about.
+    #[prost(uint64, tag = "3")]
+    pub asked: u64,
+    /// Of these: what was sent.
+    #[prost(uint64, tag = "4")]
+    pub equal: u64,
+    /// Something else; they were sent whole once more.
+    #[prost(uint64, tag = "5")]
+    pub differs: u64,
+    /// Of another clock: more was on its way, and they could not be compared.
+    #[prost(uint64, tag = "6")]
+    pub behind: u64,
+    /// The asked one has no such copy.
+    #[prost(uint64, tag = "7")]
+    pub missing: u64,
+    /// Units without a copy, or of which nothing was sent yet.
+    #[prost(uint64, tag = "8")]
+    pub skipped: u64,
+}
 #[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]
 pub struct MoveUnitsRequest {
     /// Id of the runtime that gives them (RuntimePlace.id).
@@ -3249,6 +3289,33 @@ pub mod instance_client {
             req.extensions_mut().insert(GrpcMethod::new("weir.v1.Instance", "EndFlows"));
             self.inner.unary(req, path, codec).await
         }
+        /// Compares the copies of units with what their owners have sent, while packets flow, and says how
+        /// far that is. With `begin` it begins anew. A copy that differs is sent whole once more. No
+        /// runtimes in the answer where nothing is behind a switch.
+        pub async fn compare_replicas(
+            &mut self,
+            request: impl tonic::IntoRequest<super::CompareReplicasRequest>,
+        ) -> std::result::Result<
+            tonic::Response<super::CompareReplicasResponse>,
+            tonic::Status,
+        > {
+            self.inner
+                .ready()
+                .await
+                .map_err(|e| {
+                    tonic::Status::unknown(
+                        format!("Service was not ready: {}", e.into()),
+                    )
+                })?;
+            let codec = tonic_prost::ProstCodec::default();
+            let path = http::uri::PathAndQuery::from_static(
+                "/weir.v1.Instance/CompareReplicas",
+            );
+            let mut req = request.into_request();
+            req.extensions_mut()
+                .insert(GrpcMethod::new("weir.v1.Instance", "CompareReplicas"));
+            self.inner.unary(req, path, codec).await
+        }
         /// Moves units from one runtime to another, while packets flow. The answer does not wait for
         /// them: SwitchStats tells of those under way. FAILED_PRECONDITION where there is no such
         /// runtime, or nothing to move.
@@ -3689,6 +3756,16 @@ pub mod instance_server {
             request: tonic::Request<super::EndFlowsRequest>,
         ) -> std::result::Result<
             tonic::Response<super::EndFlowsResponse>,
+            tonic::Status,
+        >;
+        /// Compares the copies of units with what their owners have sent, while packets flow, and says how
+        /// far that is. With `begin` it begins anew. A copy that differs is sent whole once more. No
+        /// runtimes in the answer where nothing is behind a switch.
+        async fn compare_replicas(
+            &self,
+            request: tonic::Request<super::CompareReplicasRequest>,
+        ) -> std::result::Result<
+            tonic::Response<super::CompareReplicasResponse>,
             tonic::Status,
         >;
         /// Moves units from one runtime to another, while packets flow. The answer does not wait for
@@ -4170,6 +4247,51 @@ pub mod instance_server {
                     let inner = self.inner.clone();
                     let fut = async move {
                         let method = EndFlowsSvc(inner);
+                        let codec = tonic_prost::ProstCodec::default();
+                        let mut grpc = tonic::server::Grpc::new(codec)
+                            .apply_compression_config(
+                                accept_compression_encodings,
+                                send_compression_encodings,
+                            )
+                            .apply_max_message_size_config(
+                                max_decoding_message_size,
+                                max_encoding_message_size,
+                            );
+                        let res = grpc.unary(method, req).await;
+                        Ok(res)
+                    };
+                    Box::pin(fut)
+                }
+                "/weir.v1.Instance/CompareReplicas" => {
+                    #[allow(non_camel_case_types)]
+                    struct CompareReplicasSvc<T: Instance>(pub Arc<T>);
+                    impl<
+                        T: Instance,
+                    > tonic::server::UnaryService<super::CompareReplicasRequest>
+                    for CompareReplicasSvc<T> {
+                        type Response = super::CompareReplicasResponse;
+                        type Future = BoxFuture<
+                            tonic::Response<Self::Response>,
+                            tonic::Status,
+                        >;
+                        fn call(
+                            &mut self,
+                            request: tonic::Request<super::CompareReplicasRequest>,
+                        ) -> Self::Future {
+                            let inner = Arc::clone(&self.0);
+                            let fut = async move {
+                                <T as Instance>::compare_replicas(&inner, request).await
+                            };
+                            Box::pin(fut)
+                        }
+                    }
+                    let accept_compression_encodings = self.accept_compression_encodings;
+                    let send_compression_encodings = self.send_compression_encodings;
+                    let max_decoding_message_size = self.max_decoding_message_size;
+                    let max_encoding_message_size = self.max_encoding_message_size;
+                    let inner = self.inner.clone();
+                    let fut = async move {
+                        let method = CompareReplicasSvc(inner);
                         let codec = tonic_prost::ProstCodec::default();
                         let mut grpc = tonic::server::Grpc::new(codec)
                             .apply_compression_config(

@@ -538,6 +538,32 @@ pub enum Message {
         outputs: Vec<Entry>,
     },
 
+    /// Is your copy of the unit after packet `clock` the state with this digest? It follows that
+    /// state on its way. Answered by [`Message::Compared`].
+    Compare {
+        /// The unit.
+        unit: UnitId,
+        /// The view.
+        view: View,
+        /// The state's clock.
+        clock: Clock,
+        /// SipHash-1-3, with a key of zeros, of the exported state.
+        digest: u64,
+        /// Number of the comparison, for the answer.
+        round: u32,
+    },
+    /// The answer.
+    Compared {
+        /// The unit.
+        unit: UnitId,
+        /// The view.
+        view: View,
+        /// As in the question.
+        round: u32,
+        /// What was found.
+        found: Comparison,
+    },
+
     // ---- leases of port blocks: switch ↔ runtime
     /// More ports of a pool are needed.
     LeaseWanted {
@@ -616,6 +642,19 @@ pub enum Message {
         /// Id.
         runtime: RuntimeId,
     },
+}
+
+/// What a replica finds when its copy is compared with what the owner sent.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Comparison {
+    /// They are the same.
+    Equal,
+    /// They differ.
+    Differs,
+    /// The copy is of another clock.
+    Behind,
+    /// There is no copy that the asking owner feeds.
+    Missing,
 }
 
 /// Why a runtime does not take a view.

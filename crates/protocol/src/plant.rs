@@ -92,6 +92,8 @@ pub enum Plant {
     SourceNotWaitedFor,
     /// A replica makes changes in the copy of an older view, where it has one.
     DeltaOnAnyBase,
+    /// A replica leaves the last of several changes out.
+    ChangeLeftOut,
     /// A replica passes entries on, as if it had stored the state.
     PassedOnUnstored,
     /// An owner does not send the whole state when its replica lacks the one before.
@@ -182,7 +184,7 @@ pub enum Plant {
 }
 
 /// All of them, with their names on a command line.
-const NAMES: [(Plant, &str); 83] = [
+const NAMES: [(Plant, &str); 84] = [
     (Plant::NoViewCheck, "no-view-check"),
     (Plant::NoFence, "no-fence"),
     (Plant::NoOrderAtGate, "no-order-at-gate"),
@@ -224,6 +226,7 @@ const NAMES: [(Plant, &str); 83] = [
     (Plant::SettledBeforeOut, "settled-before-out"),
     (Plant::SourceNotWaitedFor, "source-not-waited-for"),
     (Plant::DeltaOnAnyBase, "delta-on-any-base"),
+    (Plant::ChangeLeftOut, "change-left-out"),
     (Plant::PassedOnUnstored, "passed-on-unstored"),
     (Plant::GapUnfilled, "gap-unfilled"),
     (Plant::LoggerOwns, "logger-owns"),

@@ -27,6 +27,8 @@ pub struct Plan {
     pub heartbeats: bool,
     /// The switch gives units out by flowlet.
     pub flowlets: bool,
+    /// Copies are compared with what was sent all the time.
+    pub compare: bool,
     /// When replicas get the state.
     pub replication: Replication,
     /// Faults that links and settings may have.
@@ -273,6 +275,7 @@ impl Plan {
                 loggers: plan.loggers,
                 heartbeats: plan.heartbeats,
                 flowlets: plan.flowlets,
+                compare: plan.compare,
                 replication: plan.replication,
                 faults: plan.faults,
                 ..other
@@ -321,6 +324,7 @@ impl Plan {
             loggers: settings.loggers_of(seed),
             heartbeats: settings.heartbeats_of(seed),
             flowlets: settings.flowlets_of(seed),
+            compare: settings.compare_of(seed),
             replication: settings.replication_of(seed),
             faults,
             packets,

@@ -285,6 +285,11 @@ fn settings_for(plant: Plant) -> Settings {
     let base = base(Bug::Protocol(plant));
     let rough = of(&ROUGH);
     match plant {
+        Plant::ChangeLeftOut => Settings {
+            compare: Some(true),
+            replication: Some(Replication::EachBurst),
+            ..base
+        },
         Plant::CopyOutdated | Plant::PromiseStays => Settings {
             flowlets: Some(true),
             ..base

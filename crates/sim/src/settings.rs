@@ -77,6 +77,8 @@ pub struct Settings {
     pub heartbeats: Option<bool>,
     /// The switch gives units out by flowlet; drawn by the seed without it.
     pub flowlets: Option<bool>,
+    /// Copies are compared with what was sent all the time; drawn by the seed without it.
+    pub compare: Option<bool>,
     /// Flows, at least.
     pub flows: u32,
     /// Packets.
@@ -106,6 +108,7 @@ impl Default for Settings {
             loggers: None,
             heartbeats: None,
             flowlets: None,
+            compare: None,
             flows: 200,
             packets: 5_000,
             moves: 60,
@@ -153,6 +156,12 @@ impl Settings {
     pub fn flowlets_of(&self, seed: u64) -> bool {
         let drawn = Random::new(seed, 16).chance(300);
         self.flowlets.unwrap_or(drawn)
+    }
+
+    /// True where copies are compared all the time in a seed.
+    pub fn compare_of(&self, seed: u64) -> bool {
+        let drawn = Random::new(seed, 17).chance(300);
+        self.compare.unwrap_or(drawn)
     }
 
     /// The chains of a seed.

@@ -254,6 +254,8 @@ pub(crate) fn describe(message: &Message) -> Vec<(Option<UnitId>, String)> {
                 image.clock.0
             ),
         ),
+        Message::Compare { unit, clock, .. } => one(unit, format!("Compare at {}", clock.0)),
+        Message::Compared { unit, found, .. } => one(unit, format!("Compared: {found:?}")),
         Message::Copy { unit, clock, .. } => one(unit, format!("Copy of packet {}", clock.0)),
         Message::Copied { unit, clock, .. } => one(unit, format!("Copied at {}", clock.0)),
         other => {

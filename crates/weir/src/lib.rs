@@ -126,6 +126,8 @@ pub fn main_with_args(
         #[cfg(feature = "control")]
         Command::Drain(what) => ask::drain(&what),
         #[cfg(feature = "control")]
+        Command::Verify(what) => ask::verify(&what),
+        #[cfg(feature = "control")]
         Command::Scale(what) => ask::scale(&what),
         #[cfg(feature = "control")]
         Command::Upgrade(what) => ask::upgrade(&what),

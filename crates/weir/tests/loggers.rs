@@ -153,6 +153,10 @@ fn a_logger_is_seen_and_drained() {
             .iter()
             .any(|row| row["replicas"] != 0)
     );
+    let scaled = run(["scale", "2", "--instance", &socket]);
+    assert_eq!(scaled.code, 0, "{}", scaled.err);
+    let again = ready(&socket, "logger").pop().expect("it is there again");
+    assert_ne!(again["runtime"], row["runtime"]);
     let run = cluster.ended();
     assert_eq!(run.summary["drops"], plain.summary["drops"]);
     same_packets(&plain, &run);

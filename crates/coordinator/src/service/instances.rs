@@ -161,6 +161,7 @@ mod tests {
             .collect();
         let known = [
             "EndFlows",
+            "CompareReplicas",
             "MoveUnits",
             "DrainRuntimes",
             "ScaleRuntimes",

@@ -3,6 +3,7 @@
 //!
 //! A command that visits all flows is carried out in slices, one per round.
 
+mod compare;
 mod counts;
 mod flowlets;
 mod flows;
@@ -26,6 +27,7 @@ use weir_packet::filter::Filter;
 use crate::observe::Arm;
 use crate::sets::SetChange;
 
+pub use compare::{Comparing, Comparison};
 pub use counts::ThreadCounts;
 pub use flowlets::FlowletCounts;
 pub use flows::{
@@ -58,6 +60,8 @@ pub enum Command {
     /// End the flows that match. The reply counts them; it is `None` where the thread
     /// runs no chain whose flows can be ended.
     End(Arc<Filter>, Reply<Option<Ended>>),
+    /// Tell how far the comparison of copies is, which begins anew where the first says so.
+    Compare(bool, Reply<Comparing>),
     /// Move units between runtimes. The reply does not wait for them.
     Move(MoveUnits, Reply<Moving>),
     /// Start or drain runtimes. The reply does not wait for them.
@@ -155,6 +159,9 @@ impl CommandHandler {
             }
             Command::Resize(wanted, reply) => {
                 let _ = reply.send(target.resize(&wanted));
+            }
+            Command::Compare(begin, reply) => {
+                let _ = reply.send(target.compare(begin));
             }
             Command::HandOver(reply) => {
                 let _ = reply.send(target.hand_over());

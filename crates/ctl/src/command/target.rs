@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use weir_packet::{FlowKey, Time};
 
+use super::compare::Comparing;
 use super::counts::ThreadCounts;
 use super::moves::{MoveUnits, Moving};
 use super::part::Visit;
@@ -24,6 +25,11 @@ pub trait CommandTarget {
     fn ask_for_end(&mut self, chain: usize, unit: u64, key: FlowKey) -> bool {
         let _ = (chain, unit, key);
         false
+    }
+    /// How far the comparison of copies is, which begins anew where `begin` says so.
+    fn compare(&mut self, begin: bool) -> Comparing {
+        let _ = begin;
+        None
     }
     /// Has the switch move units, where there is one.
     fn move_units(&mut self, wanted: &MoveUnits) -> Moving {

@@ -14,8 +14,9 @@ use weir_runtime::{Remembered, Report};
 use weir_telemetry::Entry;
 
 use crate::command::{
-    Command, CommandSender, Counted, Ended, FlowParts, FlowQuery, FlowSeen, FlowsFound, FlowsQuery,
-    LayerReport, MoveUnits, Reply, Resize, Resized, StatesSeen, ThreadCounts, around, in_order,
+    Command, CommandSender, Comparison, Counted, Ended, FlowParts, FlowQuery, FlowSeen, FlowsFound,
+    FlowsQuery, LayerReport, MoveUnits, Reply, Resize, Resized, StatesSeen, ThreadCounts, around,
+    in_order,
 };
 use crate::events::Events;
 use crate::hosts::Hosts;
@@ -335,6 +336,13 @@ impl Asked {
             true => Err(Status::unimplemented(CANT_BE_ASKED)),
             false => Ok(Ended::count(ended)),
         }
+    }
+
+    /// How far each runtime's comparison of copies is, which begins anew where `begin` says so.
+    pub(super) async fn compare(&self, begin: bool) -> Result<Vec<Comparison>, Status> {
+        let answers = self.all(PROMPT, |reply| Command::Compare(begin, reply));
+        let answers = answers.await?.into_iter();
+        Ok(answers.filter_map(|(_, runtime)| runtime).collect())
     }
 
     /// Has the switch move units: how many were asked to.

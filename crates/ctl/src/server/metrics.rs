@@ -321,12 +321,20 @@ impl Shown<'_> {
             .collect();
         table::<RuntimePlaceCounts>(text, "weir_runtime", RUNTIME, &all);
         let help = "1 while a runtime has units or may get some, 0 while its place has none.";
-        let ready = all.iter().map(|(labels, place)| {
-            let ready = matches!(place.state, "ready" | "draining");
-            (labels.clone(), u64::from(ready))
-        });
+        let ready = |of_loggers| {
+            let all = all
+                .iter()
+                .filter(move |(_, its)| its.is_logger == of_loggers);
+            all.map(|(labels, place)| {
+                let ready = matches!(place.state, "ready" | "draining");
+                (labels.clone(), u64::from(ready))
+            })
+        };
         let family = Family::new("weir_runtime_ready", Kind::Gauge, help, RUNTIME);
-        text.write(&family, ready);
+        text.write(&family, ready(false));
+        let help = "1 while a logger keeps copies, or may get some, 0 while its place has none.";
+        let family = Family::new("weir_logger_ready", Kind::Gauge, help, RUNTIME);
+        text.write(&family, ready(true));
     }
 
     fn switches(&self, text: &mut Text) {

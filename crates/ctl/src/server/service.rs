@@ -312,6 +312,26 @@ impl Instance for Service {
         Ok(Response::new(v1::EndFlowsResponse { ended }))
     }
 
+    async fn compare_replicas(
+        &self,
+        request: Request<v1::CompareReplicasRequest>,
+    ) -> Result<Response<v1::CompareReplicasResponse>, Status> {
+        let compared = self.asked.compare(request.into_inner().begin).await?;
+        let runtimes = compared.into_iter().map(|its| v1::ReplicaComparison {
+            runtime: its.runtime,
+            left: its.left,
+            asked: its.asked,
+            equal: its.equal,
+            differs: its.differs,
+            behind: its.behind,
+            missing: its.missing,
+            skipped: its.skipped,
+        });
+        Ok(Response::new(v1::CompareReplicasResponse {
+            runtimes: runtimes.collect(),
+        }))
+    }
+
     async fn move_units(
         &self,
         request: Request<v1::MoveUnitsRequest>,

@@ -474,6 +474,8 @@ fn loggers(draft: &Draft, hosts: &[ComposedHost], report: &mut Report<'_>) {
     }
     let runtimes: u32 = hosts.iter().map(|host| host.most_runtimes).sum();
     let runtimes = runtimes.max(draft.most_runtimes.map_or(0, |(most, _)| most));
+    let scaled = draft.scaling.as_ref().map_or(0, |(by, _)| by.maximum);
+    let runtimes = runtimes.max(scaled);
     let loggers: u32 = hosts.iter().map(|host| host.loggers).sum();
     if runtimes <= MOST_RUNTIMES && runtimes + loggers > MOST_RUNTIMES {
         let message = format!(

@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 
 use weir_packet::Time;
 
+use super::compare::digest;
 use super::kept::Kept;
 use super::pieces::{Portion, Staged};
 use crate::ids::{Clock, RuntimeId, View};
@@ -84,6 +85,8 @@ pub(crate) struct Keeper {
     pub(crate) basis: Option<Basis>,
     /// Clock of the last state that was sent to the replica.
     pub(crate) told: Clock,
+    /// Its digest, where the replica gets a state every so many packets.
+    pub(crate) told_digest: Option<u64>,
     /// Clock of the last one that the switch knows to be held.
     pub(crate) held: Clock,
     /// When a state is sent at the latest, where one is owed or not confirmed.
@@ -104,6 +107,17 @@ pub(crate) struct Keeper {
     pub(crate) resumed: View,
     /// When the switch was last asked to repeat what is missing.
     pub(crate) asked: Option<Time>,
+}
+
+impl Keeper {
+    /// Clock and digest of what the replica has, if it got all that it was sent.
+    pub(crate) fn sent(&self) -> Option<(Clock, u64)> {
+        match (&self.basis, self.told_digest) {
+            (Some(basis), _) => Some((basis.clock, digest(&basis.state))),
+            (None, Some(told)) => Some((self.told, told)),
+            (None, None) => None,
+        }
+    }
 }
 
 /// A view that is open here and has no state yet.

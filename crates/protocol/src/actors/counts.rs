@@ -151,6 +151,18 @@ labels! {
         ReplicaBegun = "replica_begun",
         /// A copy was brought up to date.
         ReplicaStored = "replica_stored",
+        /// A replica was asked whether its copy is what it was sent.
+        CompareAsked = "compare_asked",
+        /// A copy was what its owner had sent.
+        CompareEqual = "compare_equal",
+        /// A copy was something else: the state was sent whole.
+        CompareDiffers = "compare_differs",
+        /// The copy was of another clock, and could not be compared.
+        CompareBehind = "compare_behind",
+        /// The asked replica has no copy.
+        CompareMissing = "compare_missing",
+        /// A unit has no copy, or nothing of it was sent yet: there is nothing to compare.
+        CompareSkipped = "compare_skipped",
         /// Entries of an older view were refused.
         EntriesFenced = "entries_fenced",
         /// Entries that do not follow those before were refused.

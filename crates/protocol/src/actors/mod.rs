@@ -16,6 +16,7 @@ mod ahead;
 mod audit;
 mod calls;
 mod cold;
+mod compare;
 mod counts;
 mod ends;
 mod failure;
@@ -52,6 +53,7 @@ use crate::rtt::{ROUND_TRIPS, RoundTrip};
 use crate::settings::ActorSettings;
 use weir_telemetry::Counts;
 
+pub use self::compare::Compared;
 pub use self::counts::ActorCount;
 pub use self::report::ActorReport;
 
@@ -182,6 +184,11 @@ pub struct Actors {
     busy: u32,
     counts: Counts<ActorCount>,
     internal: Internal,
+    /// Units whose copies are still to be compared, and what came of the others.
+    to_compare: Vec<UnitId>,
+    compared: Compared,
+    /// Number of the comparison, from 1.
+    comparison: u32,
 }
 
 impl Actors {
@@ -242,6 +249,9 @@ impl Actors {
             busy: 0,
             counts: Counts::default(),
             internal: Internal::default(),
+            to_compare: Vec::new(),
+            compared: Compared::default(),
+            comparison: 0,
         }
     }
 
@@ -334,6 +344,19 @@ impl Actors {
             Message::Ahead { unit, view, image } => {
                 self.keep_copy(now, pool, from, unit, view, image)
             }
+            Message::Compare {
+                unit,
+                view,
+                clock,
+                digest,
+                round,
+            } => self.compare_copy(from, (unit, view), (clock, digest), round),
+            Message::Compared {
+                unit,
+                view,
+                round,
+                found,
+            } => self.compared_at(now, from, (unit, view), (round, found)),
             Message::Outputs {
                 unit,
                 view,

@@ -240,6 +240,9 @@ impl Actors {
                 }
                 let follows = !again && first == stored.clock.next() && *from == stored.clock;
                 let state = stored.state.as_mut().filter(|_| follows);
+                if self.settings.plant == Some(Plant::ChangeLeftOut) && changes.len() > 1 {
+                    changes.pop();
+                }
                 if !state.is_some_and(|state| delta::apply(state, changes)) {
                     return Taken::No(ActorCount::EntriesGap);
                 }

@@ -6,6 +6,7 @@ use weir_packet::Time;
 use weir_runtime::Runtime;
 
 use super::cold::Basis;
+use super::compare::digest;
 use super::pieces::cut;
 use super::table::SILENT;
 use super::{ActorCount, Actors};
@@ -225,6 +226,9 @@ impl Actors {
         if let Some(cold) = self.cold.get_mut(&unit) {
             cold.live.changed = false;
             cold.live.told = hot.clock;
+            // With each burst the basis says it.
+            let told = state.as_deref().filter(|_| every > 0);
+            cold.live.told_digest = told.map(digest);
             let basis = state.clone().filter(|_| every == 0);
             cold.live.basis = basis.map(|state| Basis {
                 clock: hot.clock,

@@ -135,6 +135,8 @@ messages! {
     36 = Outputs { unit, view, entries };
     35 = Copied { unit, old, new, clock, changed, touched, outputs };
     37 = Ahead { unit, view, image };
+    38 = Compare { unit, view, clock, digest, round };
+    39 = Compared { unit, view, round, found };
     48 = LeaseWanted { pool };
     49 = LeaseGranted { pool, address, block };
     50 = PortFreed { pool, lease };

@@ -10,8 +10,8 @@ use super::DecodeError;
 use super::field::{Field, Reader, choices, fields, wrappers};
 use crate::ids::{Clock, UnitId, View};
 use crate::message::{
-    Change, Claim, Entry, EntryBatch, FlowSpace, Image, MoveMode, Open, Origin, Part, Refusal,
-    Selection, StateUpdate, Workload,
+    Change, Claim, Comparison, Entry, EntryBatch, FlowSpace, Image, MoveMode, Open, Origin, Part,
+    Refusal, Selection, StateUpdate, Workload,
 };
 
 wrappers! {
@@ -25,6 +25,7 @@ wrappers! {
 
 choices! {
     MoveMode { 0 = Push, 1 = Pull, 2 = Reprocess }
+    Comparison { 0 = Equal, 1 = Differs, 2 = Behind, 3 = Missing }
     Refusal { 0 = Full, 1 = Layout, 2 = Corrupt, 3 = NoState, 4 = TooLong }
     Side { 0 = Inside, 1 = Outside }
     Direction { 0 = Forward, 1 = Reverse }

@@ -378,12 +378,23 @@ impl Switch {
     }
 
     /// True where `runtime` has nothing that another one lacks: it may have copies, but owns no
-    /// unit, and no view waits for what it has.
+    /// unit, the owners of its copies are there, and no view waits for what it has. It looks at all
+    /// units.
     pub fn is_only_replica(&self, runtime: RuntimeId) -> bool {
-        let slot = self.runtimes.find(runtime);
-        let runtime = slot.and_then(|slot| self.runtimes.get(slot));
         // The units of a runtime are not known before all claims are.
-        self.recovery.is_none() && runtime.is_none_or(|its| its.owns == 0 && its.waits == 0)
+        if self.recovery.is_some() {
+            return false;
+        }
+        let Some(slot) = self.runtimes.find(runtime) else {
+            return true;
+        };
+        let its = self.runtimes.get(slot);
+        if its.is_some_and(|its| its.owns > 0 || its.waits > 0) {
+            return false;
+        }
+        let mut units = (0..self.units.top()).map(|place| self.units.at(place));
+        !units
+            .any(|unit| unit.id != 0 && unit.replica == slot && !self.runtimes.is_here(unit.owner))
     }
 
     /// True where `runtime` is in service: it joined, and neither left nor is suspected.

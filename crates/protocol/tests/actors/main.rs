@@ -3,6 +3,7 @@
 
 mod ahead;
 mod bed;
+mod compare;
 mod ends;
 mod failure;
 mod first;

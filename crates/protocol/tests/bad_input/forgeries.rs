@@ -5,7 +5,7 @@
 use weir_nf::{PoolId, PortLease, PortSpace};
 use weir_packet::Disposition;
 use weir_protocol::message::{
-    Image, Message, MoveMode, Open, Origin, Refusal, Selection, Workload,
+    Comparison, Image, Message, MoveMode, Open, Origin, Refusal, Selection, Workload,
 };
 use weir_protocol::settings::Replication;
 use weir_protocol::{Clock, Peer, RuntimeId, UnitId, View};
@@ -50,10 +50,12 @@ fn kind(message: &Message) -> usize {
         Message::Suspect { .. } => 31,
         Message::SendAhead { .. } => 32,
         Message::Ahead { .. } => 33,
+        Message::Compare { .. } => 34,
+        Message::Compared { .. } => 35,
     }
 }
 
-const KINDS: usize = 34;
+const KINDS: usize = 36;
 
 /// One of each, about a unit in a view after packet `clock`.
 fn messages(unit: UnitId, view: View, clock: Clock) -> Vec<Message> {
@@ -104,6 +106,19 @@ fn messages(unit: UnitId, view: View, clock: Clock) -> Vec<Message> {
                 since: clock,
                 outputs: Vec::new(),
             },
+        },
+        Message::Compare {
+            unit,
+            view,
+            clock,
+            digest: 5,
+            round: 1,
+        },
+        Message::Compared {
+            unit,
+            view,
+            round: 0,
+            found: Comparison::Differs,
         },
         Message::Copy {
             unit,

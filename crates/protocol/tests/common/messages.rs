@@ -10,8 +10,8 @@ use weir_nf::host::AliasRequest;
 use weir_nf::{PoolId, PortLease, PortSpace, RuntimeId};
 use weir_packet::{Direction, Disposition, FlowKey, LinkType, Prefix, Side, Time};
 use weir_protocol::message::{
-    Change, Claim, Entry, EntryBatch, FlowSpace, Image, Message, MoveMode, Open, Origin, Part,
-    Refusal, Selection, StateUpdate, Workload,
+    Change, Claim, Comparison, Entry, EntryBatch, FlowSpace, Image, Message, MoveMode, Open,
+    Origin, Part, Refusal, Selection, StateUpdate, Workload,
 };
 use weir_protocol::{Clock, UnitId, View};
 
@@ -246,6 +246,15 @@ fn selection() -> impl Strategy<Value = Selection> {
     ]
 }
 
+fn comparison() -> impl Strategy<Value = Comparison> {
+    select(vec![
+        Comparison::Equal,
+        Comparison::Differs,
+        Comparison::Behind,
+        Comparison::Missing,
+    ])
+}
+
 fn refusal() -> impl Strategy<Value = Refusal> {
     select(vec![
         Refusal::Full,
@@ -359,6 +368,23 @@ fn with_state() -> impl Strategy<Value = Message> {
             unit,
             view,
             image
+        }),
+        (unit(), view(), clock(), any::<u64>(), any::<u32>()).prop_map(
+            |(unit, view, clock, digest, round)| Message::Compare {
+                unit,
+                view,
+                clock,
+                digest,
+                round,
+            }
+        ),
+        (unit(), view(), any::<u32>(), comparison()).prop_map(|(unit, view, round, found)| {
+            Message::Compared {
+                unit,
+                view,
+                round,
+                found,
+            }
         }),
         (unit(), view(), view(), image()).prop_map(|(unit, old, new, image)| Message::State {
             unit,

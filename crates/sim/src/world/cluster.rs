@@ -545,6 +545,9 @@ impl World<'_> {
             self.check_report();
             self.look_at_all_books();
         }
+        if self.phase != Phase::Over {
+            self.compare_copies(self.now / LOOK);
+        }
         self.ports_pass_time();
         if !self.follows() {
             self.let_drained_leave();

@@ -5,6 +5,7 @@ mod beats;
 mod carried;
 mod chains;
 mod cluster;
+mod compare;
 mod deliver;
 mod drops;
 mod ending;

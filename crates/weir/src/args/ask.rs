@@ -227,6 +227,24 @@ pub(crate) struct Drain {
 
 #[derive(Debug, ClapArgs)]
 #[command(after_help = "\
+Each runtime says the digest of what it has sent of a flow's state, and the one with the copy compares.
+Packets flow meanwhile. A copy that differs is sent whole once more.
+
+Exit codes: 0 all copies that could be compared are equal; 1 one differs, or did not answer in time.
+
+Examples:
+  weir verify
+  weir verify --instance edge --output json")]
+pub(crate) struct Verify {
+    /// How long an answer is waited for, in seconds
+    #[arg(long, value_name = "SECONDS", default_value = "5", value_parser = seconds)]
+    pub(crate) timeout: std::time::Duration,
+    #[command(flatten)]
+    pub(crate) shown: Shown,
+}
+
+#[derive(Debug, ClapArgs)]
+#[command(after_help = "\
 Agents become the program first, and keep their runtimes. Then each runtime's flows go to the others,
 one of the program starts in its place, and they go back. Last the switch hands over. Give the command
 again where it was broken off: it goes on.

@@ -46,7 +46,7 @@ pub(crate) use ask::Top;
 #[cfg(feature = "control")]
 pub(crate) use ask::{
     Diff, Drain, Drops, EndFlows, Events, Flows, FlowsCommand, Get, GetWhat, List, Move, MoveBy,
-    Reload, Resizing, Scale, ShowFlow, SortFlows, Stats, Upgrade,
+    Reload, Resizing, Scale, ShowFlow, SortFlows, Stats, Upgrade, Verify,
 };
 #[cfg(feature = "control")]
 pub(crate) use pki::{Pki, PkiCommand, PkiInit, PkiIssue, PkiShow, days};
@@ -120,6 +120,9 @@ pub(crate) enum Command {
     #[cfg(feature = "control")]
     /// Change the number of runtimes of a running cluster
     Scale(Scale),
+    #[cfg(feature = "control")]
+    /// Compare the copies of states in a running cluster with what they are copies of
+    Verify(Verify),
     #[cfg(feature = "control")]
     /// Change the program of all processes of a running cluster, with all flows
     Upgrade(Upgrade),

@@ -141,7 +141,7 @@ fn runtimes(seen: &Seen) -> (Value, Table) {
 }
 
 /// What a place is for.
-fn role(place: &v1::RuntimePlace) -> &'static str {
+pub(super) fn role(place: &v1::RuntimePlace) -> &'static str {
     match place.logger {
         true => "logger",
         false => "runtime",

@@ -19,6 +19,7 @@ mod table;
 #[cfg(feature = "terminal")]
 mod top;
 mod upgrade;
+mod verify;
 
 use std::future::Future;
 use std::path::PathBuf;
@@ -45,6 +46,7 @@ pub(crate) use stats::stats;
 #[cfg(feature = "terminal")]
 pub(crate) use top::top;
 pub(crate) use upgrade::upgrade;
+pub(crate) use verify::verify;
 
 /// Why an instance has no runtimes that could be told of.
 const NO_SWITCH: &str =

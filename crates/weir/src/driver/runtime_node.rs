@@ -6,7 +6,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use weir_control::tenants::Turns;
-use weir_ctl::command::{CommandHandler, CommandTarget, Part, Replacement, ThreadCounts, Visit};
+use weir_ctl::command::{
+    CommandHandler, CommandTarget, Comparing, Comparison, Part, Replacement, ThreadCounts, Visit,
+};
 use weir_exec::edge::{FrameReceiver, FrameSender};
 use weir_exec::queue::drain;
 use weir_exec::{Node, Round};
@@ -307,6 +309,27 @@ impl CommandTarget for Work {
         }
     }
 
+    fn compare(&mut self, begin: bool) -> Comparing {
+        let mut all = Comparison {
+            runtime: self.id.0,
+            ..Comparison::default()
+        };
+        for chain in &mut self.chains {
+            if begin {
+                chain.actors.begin_comparison();
+            }
+            let its = chain.actors.compared();
+            all.left += its.left;
+            all.asked += its.asked;
+            all.equal += its.equal;
+            all.differs += its.differs;
+            all.behind += its.behind;
+            all.missing += its.missing;
+            all.skipped += its.skipped;
+        }
+        Some(all)
+    }
+
     fn replace(&mut self, new: &Arc<Replacement>) {
         self.replaced = Some(new.digest());
     }
@@ -386,6 +409,7 @@ impl Work {
         }
         for chain in 0..self.chains.len() {
             worked |= self.serve(chain, now, packet_time);
+            worked |= self.compare_some(chain);
         }
         let ahead = self.flush();
         if !worked
@@ -452,6 +476,20 @@ impl Work {
         if due {
             at.actors.tick(now, &mut self.seat.pool);
         }
+        self.carry(chain);
+        true
+    }
+
+    /// Asks about some copies, where they are compared; true where it did.
+    fn compare_some(&mut self, chain: usize) -> bool {
+        let Some(at) = self.internal.expect(self.chains.get_mut(chain), NO_CHAIN) else {
+            return false;
+        };
+        // What is to go out goes first.
+        if at.actors.compared().left == 0 || !self.outgoing.is_empty() {
+            return false;
+        }
+        at.actors.compare_some(BURST);
         self.carry(chain);
         true
     }

@@ -89,17 +89,21 @@ pub(super) fn check(args: &Run) -> Result<(), Failure> {
             )))
         }
         Some(runtimes) => {
-            let (runtimes, loggers) = (places(args, runtimes), loggers(args));
-            if runtimes + loggers > MOST_RUNTIMES {
-                return Err(Failure::usage(format!(
-                    "{runtimes} runtimes and {loggers} loggers make {}: a cluster has at most \
-                     {MOST_RUNTIMES} of both",
-                    runtimes + loggers
-                )));
-            }
+            fits(places(args, runtimes), loggers(args))?;
             scaling_fits(args, runtimes)
         }
         None => Ok(()),
+    }
+}
+
+/// Refuses more runtimes and loggers than a cluster may have.
+fn fits(runtimes: u32, loggers: u32) -> Result<(), Failure> {
+    match runtimes + loggers {
+        0..=MOST_RUNTIMES => Ok(()),
+        both => Err(Failure::usage(format!(
+            "{runtimes} runtimes and {loggers} loggers make {both}: a cluster has at most \
+             {MOST_RUNTIMES} of both"
+        ))),
     }
 }
 
@@ -145,6 +149,7 @@ pub(super) fn start(
     ports_drop: bool,
 ) -> Result<Played, Failure> {
     let script = script(args, runtimes, file)?;
+    fits(places_with(args, runtimes, &script), loggers(args))?;
     let settings = ClusterSettings {
         processes,
         tenants: tenants(args, file)?,

@@ -19,6 +19,14 @@ impl More for ClusterEnd {
     }
 }
 
+/// The role of a member.
+fn role(is_logger: bool) -> &'static str {
+    match is_logger {
+        true => "logger",
+        false => "runtime",
+    }
+}
+
 /// Adds `runtimes`, `hand_overs`, `switch`, and where runtimes have processes
 /// `packet_memory`.
 fn add_json(end: &ClusterEnd, value: &mut Value) {
@@ -28,6 +36,7 @@ fn add_json(end: &ClusterEnd, value: &mut Value) {
         .map(|runtime| {
             json!({
                 "id": runtime.id.0,
+                "role": role(runtime.is_logger),
                 "packets": runtime.packets,
                 "units": runtime.units,
                 "busy_s": runtime.busy.as_secs_f64(),
@@ -79,9 +88,10 @@ fn add_text(end: &ClusterEnd, text: &mut String) {
     );
     for runtime in &end.runtimes {
         let died = if runtime.died { "  died" } else { "" };
+        let logger = if runtime.is_logger { "  logger" } else { "" };
         let _ = writeln!(
             text,
-            "  {:<10} {:>12} {:>12} {:>10.3}{died}",
+            "  {:<10} {:>12} {:>12} {:>10.3}{logger}{died}",
             runtime.id.0,
             thousands(runtime.packets),
             thousands(runtime.units),

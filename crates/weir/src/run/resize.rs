@@ -168,6 +168,11 @@ impl Leaving {
             let added = cluster.add().map_err(|why| why.to_string())?;
             resized.started.push(added.0);
         }
+        // Those that were drained come back with it.
+        for id in cluster.free_loggers() {
+            cluster.start_free(id).map_err(|why| why.to_string())?;
+            resized.started.push(id.0);
+        }
         Ok(resized)
     }
 

@@ -98,6 +98,7 @@ fn settings(args: &Sim) -> Result<Settings, Failure> {
         loggers: args.loggers,
         heartbeats: args.heartbeats,
         flowlets: args.flowlets,
+        compare: args.compare,
         flows: args.flows,
         packets: args.packets,
         moves: args.moves,

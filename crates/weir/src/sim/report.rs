@@ -177,6 +177,9 @@ fn repeat(args: &Sim, seed: u64) -> String {
     if let Some(flowlets) = args.flowlets {
         command += &format!(" --flowlets {flowlets}");
     }
+    if let Some(compare) = args.compare {
+        command += &format!(" --compare {compare}");
+    }
     if args.chains > 1 {
         command += &format!(" --chains {}", args.chains);
     }

@@ -141,7 +141,8 @@ impl Programs {
 
     /// Refuses where flows would have no runtime to go to.
     pub(super) fn check_room(&self, goal: &Goal) -> Result<(), Failure> {
-        let ready = || self.places.values().filter(|place| is_up(place));
+        let runtimes = || self.places.values().filter(|place| !place.logger);
+        let ready = || runtimes().filter(|place| is_up(place));
         let elsewhere = ready().filter(|place| place.site == "agent").count();
         match (ready().count(), elsewhere) {
             (0 | 1, _) => Err(Failure::outside(format!(

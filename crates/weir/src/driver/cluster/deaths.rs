@@ -114,7 +114,9 @@ impl Cluster {
     /// It is so.
     pub(super) fn give_way(&self, place: usize, now: Time) -> Result<(), ExecError> {
         let remote = self.settings.remote.as_ref();
-        let is_far = remote.is_some_and(|remote| remote.agent_of(place).is_some());
+        // Flows go on without a logger.
+        let is_logger = self.members.get(place).is_some_and(|its| its.is_logger);
+        let is_far = remote.is_some_and(|remote| remote.agent_of(place).is_some()) && !is_logger;
         let pause = self.patience().filter(|_| is_far);
         let pause = pause.and_then(|patience| self.still.lately(now, patience));
         match pause.map(Duration::from_nanos) {
@@ -178,7 +180,8 @@ impl Cluster {
         }
         self.plan_successor(place, before, &why);
         let goes_on = |its: &Member| !its.is_logger && (its.is_up() || its.is_to_come());
-        if !self.members.iter().any(goes_on) {
+        // A switch that takes over has runtimes started when it knows who is left.
+        if self.phase != Phase::TakesOver && !self.members.iter().any(goes_on) {
             return Err(why);
         }
         self.bound_losses(&why)

@@ -25,6 +25,8 @@ pub struct RuntimeEnd {
     pub held_most: u64,
     /// It died; its counts are those that it told last.
     pub died: bool,
+    /// It was a logger.
+    pub is_logger: bool,
 }
 
 /// Packets that left, and those that left out of order, which never should happen.

@@ -55,6 +55,7 @@ impl Ended {
             busy: done.busy,
             held_most: done.held_most,
             died: done.died,
+            is_logger: false,
         };
         match end.died {
             true => push(&mut self.dead, end),

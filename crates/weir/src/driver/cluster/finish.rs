@@ -87,6 +87,9 @@ impl Cluster {
             ..ClusterEnd::default()
         };
         end.runtimes = self.ends.take_runtimes();
+        for runtime in &mut end.runtimes {
+            runtime.is_logger = self.is_logger(runtime.id);
+        }
         end.lies = core::mem::take(&mut self.ends.lies);
         end.reports = core::mem::take(&mut self.ends.reports);
         // Where all have died, too.

@@ -263,7 +263,7 @@ impl Cluster {
     }
 
     pub(super) fn tell_who_runs(&mut self) {
-        let runs = self.members.iter().filter(|member| member.is_ready());
+        let runs = self.members.iter().filter(|member| member.takes_units());
         let ids: Vec<RuntimeId> = runs.map(|member| member.ends.id).collect();
         for member in &mut self.members {
             if matches!(member.state, State::Runs | State::Drains) {

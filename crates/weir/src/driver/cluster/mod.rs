@@ -169,8 +169,9 @@ impl Cluster {
 
     /// True where none can own units, and one is about to.
     fn waits_for_runtime(&self) -> bool {
+        let mut runtimes = self.members.iter().filter(|member| !member.is_logger);
         let is_to_come = |member: &Member| member.is_to_come() || member.failed_over;
-        !self.members.iter().any(Member::takes_units) && self.members.iter().any(is_to_come)
+        !self.members.iter().any(Member::takes_units) && runtimes.any(is_to_come)
     }
 
     /// Moves the packets' time on: the runtimes ask for ticks of units in which

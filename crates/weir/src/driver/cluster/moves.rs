@@ -151,6 +151,15 @@ impl Cluster {
             .then(|| member.shown_id(self.members.len()))
     }
 
+    /// Ids of loggers that may be started: those that were drained, say.
+    pub(crate) fn free_loggers(&self) -> Vec<RuntimeId> {
+        let members = self.members.iter().enumerate();
+        let loggers = members.filter(|(_, its)| its.is_logger);
+        loggers
+            .filter_map(|(place, _)| self.free_at(place))
+            .collect()
+    }
+
     /// Starts that runtime.
     ///
     /// # Errors
@@ -272,8 +281,10 @@ impl Cluster {
         // A thread that stood still may not know of a death: then the copies are all that is left.
         self.fail_over_early(self.clock.now());
         let spare = |chain: &Chain| chain.switch.is_only_replica(runtime);
-        if !self.chains.iter().all(spare) || self.running().len() > 1 || !self.to_come().is_empty()
-        {
+        let keepers = self.members.iter().filter(|member| member.is_ready());
+        let others_come = self.members.iter().any(Member::is_to_come);
+        // The one that is left can't keep copies of its own units.
+        if keepers.count() > 1 || others_come || !self.chains.iter().all(spare) {
             return false;
         }
         // To the switches it is one that has died: they ask it for nothing more.
@@ -300,7 +311,9 @@ impl Cluster {
 
     /// Runtimes that are to end, and have not.
     pub(crate) fn going(&self) -> usize {
-        let is_going = |member: &&Member| matches!(member.state, State::Drains | State::Leaves);
+        let is_going = |member: &&Member| {
+            matches!(member.state, State::Drains | State::Leaves) && !member.is_logger
+        };
         self.members.iter().filter(is_going).count()
     }
 

@@ -15,7 +15,7 @@ use weir_protocol::stream::ProcessStart;
 use weir_protocol::{Key, Peer, RuntimeId};
 use weir_runtime::RuntimeConfig;
 
-use super::hello::{Hello, VERSION};
+use super::hello::Hello;
 use super::lease::Lease;
 use super::socket::{NETWORK, socket_for};
 use super::{PATIENCE_TAKEN, settings};
@@ -139,7 +139,7 @@ pub(in super::super) fn connect(
 /// The plan of a runtime on another host.
 fn hello(agents: &Agents, id: RuntimeId, places: usize, units: &[u32]) -> Hello {
     Hello {
-        version: VERSION,
+        version: Hello::version_with(agents.loggers),
         id: id.0,
         places,
         loggers: agents.loggers,

@@ -24,6 +24,9 @@ pub(super) const DEAD: u8 = 35;
 pub(super) const KIND: u8 = 36;
 /// Version of what switch, agent and runtime say to one another.
 pub(super) const VERSION: u32 = 2;
+/// The same of a runtime of a cluster with loggers, which a program of before would take for
+/// runtimes.
+const WITH_LOGGERS: u32 = 3;
 
 /// The settings of a runtime on another host. It fits into a datagram.
 #[derive(Clone, Debug, Serialize, Deserialize)]
@@ -138,7 +141,15 @@ impl Hello {
     /// Reads what came with a control frame; `None` where it is none of this version.
     pub(crate) fn read(bytes: &[u8]) -> Option<Hello> {
         let hello: Hello = serde_json::from_slice(bytes).ok()?;
-        (hello.version == VERSION).then_some(hello)
+        (hello.version == Hello::version_with(hello.loggers)).then_some(hello)
+    }
+
+    /// The version of one with so many loggers.
+    pub(super) fn version_with(loggers: usize) -> u32 {
+        match loggers {
+            0 => VERSION,
+            _ => WITH_LOGGERS,
+        }
     }
 
     /// The runtime.

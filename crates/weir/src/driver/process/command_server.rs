@@ -227,6 +227,10 @@ impl CommandServer {
                 let parts = self.send(|reply| Command::Flow(query, reply))?;
                 WireReply::Flow(SaidParts::of(parts))
             }
+            WireCommand::Compare { begin } => {
+                let found = self.send(|reply| Command::Compare(begin, reply))?;
+                WireReply::Compared(found.map(Into::into))
+            }
             WireCommand::End { filter } => {
                 let filter = filter.parse().map_err(|_| Gone)?;
                 let ended = self.send(|reply| Command::End(Arc::new(filter), reply))?;

@@ -6,7 +6,7 @@
 use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
-use weir_ctl::command::{FlowParts, FlowSeen, FlowSort, FlowsFound, FlowsQuery};
+use weir_ctl::command::{Comparison, FlowParts, FlowSeen, FlowSort, FlowsFound, FlowsQuery};
 use weir_ctl::observe::{TapSpec, TraceSpec};
 use weir_nf::host::Stage;
 use weir_nf::{Phase, ShownField, ShownValue};
@@ -83,6 +83,10 @@ pub(super) enum WireCommand {
     End {
         filter: String,
     },
+    /// Tells how far the comparison of copies is.
+    Compare {
+        begin: bool,
+    },
     /// Reads the files again: they are to say what this number stands for.
     Prepare {
         digest: u64,
@@ -147,10 +151,55 @@ pub(super) enum WireReply {
     /// Ended flows: those that ended there, and hashes of those that the switch was
     /// asked to end; `None` where there is no flow table.
     Ended(Option<(u64, Vec<u64>)>),
+    /// Of copies of units; `None` where there is no runtime.
+    Compared(Option<SaidComparison>),
     /// The files were read, or why they can't be taken.
     Prepared(Result<(), String>),
     /// A set has changed, or why it can't.
     Set(Result<(), String>),
+}
+
+/// How far a runtime's comparison of copies is.
+#[derive(Clone, Copy, Debug, Serialize, Deserialize)]
+pub(super) struct SaidComparison {
+    runtime: u32,
+    left: u64,
+    asked: u64,
+    equal: u64,
+    differs: u64,
+    behind: u64,
+    missing: u64,
+    skipped: u64,
+}
+
+impl From<Comparison> for SaidComparison {
+    fn from(its: Comparison) -> SaidComparison {
+        SaidComparison {
+            runtime: its.runtime,
+            left: its.left,
+            asked: its.asked,
+            equal: its.equal,
+            differs: its.differs,
+            behind: its.behind,
+            missing: its.missing,
+            skipped: its.skipped,
+        }
+    }
+}
+
+impl From<SaidComparison> for Comparison {
+    fn from(said: SaidComparison) -> Comparison {
+        Comparison {
+            runtime: said.runtime,
+            left: said.left,
+            asked: said.asked,
+            equal: said.equal,
+            differs: said.differs,
+            behind: said.behind,
+            missing: said.missing,
+            skipped: said.skipped,
+        }
+    }
 }
 
 const SORTS: [FlowSort; 6] = [

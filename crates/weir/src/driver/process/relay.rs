@@ -11,7 +11,8 @@ use std::thread::JoinHandle;
 use rustix::event::{PollFd, PollFlags, poll};
 use weir_api::{Message as _, v1};
 use weir_ctl::command::{
-    Command, CommandSender, Counted, Ended, FlowParts, FlowsFound, PartReport, Reply, ThreadCounts,
+    Command, CommandSender, Comparing, Counted, Ended, FlowParts, FlowsFound, PartReport, Reply,
+    ThreadCounts,
 };
 use weir_ctl::observe::{Arm, TapFeed, TraceFeed};
 use weir_ctl::sets::{SetChange, What};
@@ -172,6 +173,7 @@ enum Then {
     /// Of a flow of this chain.
     Flow(usize, Reply<FlowParts>),
     Ended(Reply<Option<Ended>>),
+    Compared(Reply<Comparing>),
     Prepared(Reply<Result<(), String>>),
     /// A set has changed.
     Set(Reply<Result<(), String>>),
@@ -316,6 +318,10 @@ impl RelayThread {
             Command::Flow(_, reply) => drop(reply.send(FlowParts::default())),
             // Only the switch moves units, and has runtimes come and go.
             Command::Move(_, reply) => drop(reply.send(None)),
+            Command::Compare(_, reply) if !whole => drop(reply.send(None)),
+            Command::Compare(begin, reply) => {
+                self.put((WireCommand::Compare { begin }, Then::Compared(reply)));
+            }
             Command::Resize(_, reply) => drop(reply.send(None)),
             Command::HandOver(reply) => drop(reply.send(None)),
             // One that is being started reads the files as they are.
@@ -511,6 +517,9 @@ impl RelayThread {
                     self.waiting
                         .push_front((set_command(&change), Then::Nothing));
                 }
+            }
+            (Then::Compared(to), WireReply::Compared(found)) => {
+                let _ = to.send(found.map(Into::into));
             }
             (Then::Ended(to), WireReply::Ended(ended)) => {
                 let _ = to.send(ended.map(Ended::from_parts));
