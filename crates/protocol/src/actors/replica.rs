@@ -9,7 +9,7 @@ use super::table::UNSURE;
 use super::{ActorCount, Actors, Place};
 use crate::delta;
 use crate::ids::{Clock, RuntimeId, UnitId, View};
-use crate::message::{Entry, EntryBatch, StateUpdate};
+use crate::message::{Change, Entry, EntryBatch, StateUpdate};
 use crate::plant::Plant;
 
 /// The result for a batch.
@@ -240,9 +240,7 @@ impl Actors {
                 }
                 let follows = !again && first == stored.clock.next() && *from == stored.clock;
                 let state = stored.state.as_mut().filter(|_| follows);
-                if self.settings.plant == Some(Plant::ChangeLeftOut) && changes.len() > 1 {
-                    changes.pop();
-                }
+                leave_one_out(self.settings.plant, changes);
                 if !state.is_some_and(|state| delta::apply(state, changes)) {
                     return Taken::No(ActorCount::EntriesGap);
                 }
@@ -322,6 +320,13 @@ impl Actors {
         }
         self.counts.add_many(ActorCount::OutputsDone, done);
         self.tidy(unit);
+    }
+}
+
+/// For a planted bug: the last of several changes is left out.
+fn leave_one_out(plant: Option<Plant>, changes: &mut Vec<Change>) {
+    if plant == Some(Plant::ChangeLeftOut) && changes.len() > 1 {
+        changes.pop();
     }
 }
 

@@ -335,6 +335,28 @@ fn about_units() -> impl Strategy<Value = Message> {
     ]
 }
 
+fn about_copies() -> impl Strategy<Value = Message> {
+    prop_oneof![
+        (unit(), view(), clock(), any::<u64>(), any::<u32>()).prop_map(
+            |(unit, view, clock, digest, round)| Message::Compare {
+                unit,
+                view,
+                clock,
+                digest,
+                round,
+            }
+        ),
+        (unit(), view(), any::<u32>(), comparison()).prop_map(|(unit, view, round, found)| {
+            Message::Compared {
+                unit,
+                view,
+                round,
+                found,
+            }
+        }),
+    ]
+}
+
 fn with_state() -> impl Strategy<Value = Message> {
     let image = || {
         (clock(), option::of(bytes()), clock(), entries()).prop_map(
@@ -368,23 +390,6 @@ fn with_state() -> impl Strategy<Value = Message> {
             unit,
             view,
             image
-        }),
-        (unit(), view(), clock(), any::<u64>(), any::<u32>()).prop_map(
-            |(unit, view, clock, digest, round)| Message::Compare {
-                unit,
-                view,
-                clock,
-                digest,
-                round,
-            }
-        ),
-        (unit(), view(), any::<u32>(), comparison()).prop_map(|(unit, view, round, found)| {
-            Message::Compared {
-                unit,
-                view,
-                round,
-                found,
-            }
         }),
         (unit(), view(), view(), image()).prop_map(|(unit, old, new, image)| Message::State {
             unit,
@@ -476,5 +481,5 @@ fn others() -> impl Strategy<Value = Message> {
 
 /// Any message of any kind.
 pub(crate) fn message() -> impl Strategy<Value = Message> {
-    prop_oneof![2 => about_units(), 1 => with_state(), 1 => others()]
+    prop_oneof![2 => about_units(), 1 => with_state(), 1 => about_copies(), 1 => others()]
 }

@@ -10,6 +10,7 @@ mod bill;
 mod coordinator;
 mod flowlets;
 mod format;
+mod hosts;
 mod ids;
 mod man;
 mod nf;
@@ -63,6 +64,7 @@ pub(crate) use bill::{Bill, BillFormat, time_of};
 pub(crate) use coordinator::{Apply, At, Coordinated, Coordinator, Delete, Describe};
 pub(crate) use flowlets::FlowletsBy;
 pub(crate) use format::Format;
+pub(crate) use hosts::{Host, Loggers};
 pub(crate) use ids::{Ids, IdsCheck, IdsCommand};
 pub(crate) use man::Man;
 pub(crate) use nf::{Nf, NfCommand, NfList, NfNew, NfShow};
@@ -447,54 +449,6 @@ pub(crate) struct Raised {
     pub(crate) host: String,
     /// The number of one that dies while this one stands by.
     pub(crate) dead: Dead,
-}
-
-/// A host for runtimes.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Host {
-    /// That of the switch.
-    Local,
-    /// That of an agent.
-    Agent(std::net::SocketAddr),
-}
-
-impl std::str::FromStr for Host {
-    type Err = String;
-
-    fn from_str(text: &str) -> Result<Host, String> {
-        match text {
-            "local" => Ok(Host::Local),
-            text => match text.parse() {
-                Ok(address) => Ok(Host::Agent(address)),
-                Err(_) => Err("expected `local` or an agent's ADDRESS:PORT".to_owned()),
-            },
-        }
-    }
-}
-
-/// The hosts of loggers, of each its own.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Loggers(pub(crate) Vec<Host>);
-
-impl std::str::FromStr for Loggers {
-    type Err = String;
-
-    /// A number of loggers on this host, or a list of hosts.
-    fn from_str(text: &str) -> Result<Loggers, String> {
-        let most = weir_graph::MOST_RUNTIMES;
-        let hosts: Vec<Host> = match text.parse::<u32>() {
-            Ok(count) if count <= most => (0..count).map(|_| Host::Local).collect(),
-            Ok(_) => return Err(format!("there are at most {most}")),
-            Err(_) => {
-                let hosts = text.split(',').map(|host| {
-                    let why = |why| format!("`{host}`: {why}, or a number of loggers on this host");
-                    host.parse().map_err(why)
-                });
-                hosts.collect::<Result<_, String>>()?
-            }
-        };
-        Ok(Loggers(hosts))
-    }
 }
 
 /// The words of a command that this program was built without.

@@ -67,13 +67,7 @@ impl Cluster {
     /// A cluster none of whose runtimes is started.
     fn place_all(stages: Arc<[Stage]>, settings: ClusterSettings) -> Result<Cluster, ExecError> {
         let most = settings.places();
-        let found = match &settings.remote {
-            Some(remote) => {
-                let places = (most as usize, settings.loggers as usize);
-                remote.survivors(places, &settings.replication.to_string())?
-            }
-            None => Found::default(),
-        };
+        let found = found(&settings)?;
         let layout = layout_for(stages.len(), most, &settings);
         let mut room = match &settings.processes {
             Some(processes) => {
@@ -168,6 +162,15 @@ impl Chain {
             last: Vec::new(),
         })
     }
+}
+
+/// What another switch has left.
+fn found(settings: &ClusterSettings) -> Result<Found, ExecError> {
+    let Some(remote) = &settings.remote else {
+        return Ok(Found::default());
+    };
+    let places = (settings.places() as usize, settings.loggers as usize);
+    remote.survivors(places, &settings.replication.to_string())
 }
 
 /// The packet memory of a run with so many chains and places of runtimes.
