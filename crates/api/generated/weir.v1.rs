@@ -2346,7 +2346,7 @@ pub struct RuntimePlace {
 /// Compares copies of units, or asks how far that is.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]
 pub struct CompareReplicasRequest {
-    /// Begins anew.
+    /// Begins, where none is under way.
     #[prost(bool, tag = "1")]
     pub begin: bool,
 }
@@ -2361,26 +2361,32 @@ pub struct CompareReplicasResponse {
 pub struct ReplicaComparison {
     #[prost(uint32, tag = "1")]
     pub runtime: u32,
-    /// Not looked at yet.
-    #[prost(uint64, tag = "2")]
-    pub left: u64,
-    /// Copies that were asked about.
+    /// Number of its comparison, from 1.
+    #[prost(uint32, tag = "2")]
+    pub round: u32,
+    /// Not done yet.
     #[prost(uint64, tag = "3")]
-    pub asked: u64,
-    /// Of these: what was sent.
+    pub left: u64,
+    /// Copies that are what was sent.
     #[prost(uint64, tag = "4")]
     pub equal: u64,
-    /// Something else; they were sent whole once more.
+    /// Something else; they are sent whole once more.
     #[prost(uint64, tag = "5")]
     pub differs: u64,
-    /// Of another clock: more was on its way, and they could not be compared.
+    /// Of another clock, twice; they are sent whole.
     #[prost(uint64, tag = "6")]
     pub behind: u64,
-    /// The asked one has no such copy.
+    /// The asked one had no such copy, twice; they are sent whole.
     #[prost(uint64, tag = "7")]
     pub missing: u64,
-    /// Units without a copy, or of which nothing was sent yet.
+    /// Units that have ended meanwhile, or have another owner or replica.
     #[prost(uint64, tag = "8")]
+    pub over: u64,
+    /// Copies of which no answer came in time.
+    #[prost(uint64, tag = "9")]
+    pub unanswered: u64,
+    /// Units without a copy, or of which nothing was sent that could be compared.
+    #[prost(uint64, tag = "10")]
     pub skipped: u64,
 }
 #[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]
@@ -3290,8 +3296,8 @@ pub mod instance_client {
             self.inner.unary(req, path, codec).await
         }
         /// Compares the copies of units with what their owners have sent, while packets flow, and says how
-        /// far that is. With `begin` it begins anew. A copy that differs is sent whole once more. No
-        /// runtimes in the answer where nothing is behind a switch.
+        /// far that is. With `begin` it begins, or goes on where one is under way. A copy that differs is sent
+        /// whole once more. No runtimes in the answer where nothing is behind a switch.
         pub async fn compare_replicas(
             &mut self,
             request: impl tonic::IntoRequest<super::CompareReplicasRequest>,
@@ -3759,8 +3765,8 @@ pub mod instance_server {
             tonic::Status,
         >;
         /// Compares the copies of units with what their owners have sent, while packets flow, and says how
-        /// far that is. With `begin` it begins anew. A copy that differs is sent whole once more. No
-        /// runtimes in the answer where nothing is behind a switch.
+        /// far that is. With `begin` it begins, or goes on where one is under way. A copy that differs is sent
+        /// whole once more. No runtimes in the answer where nothing is behind a switch.
         async fn compare_replicas(
             &self,
             request: tonic::Request<super::CompareReplicasRequest>,

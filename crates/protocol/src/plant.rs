@@ -92,6 +92,8 @@ pub enum Plant {
     SourceNotWaitedFor,
     /// A replica makes changes in the copy of an older view, where it has one.
     DeltaOnAnyBase,
+    /// A drain that is taken back goes on all the same.
+    KeptDrained,
     /// A replica leaves the last of several changes out.
     ChangeLeftOut,
     /// A replica passes entries on, as if it had stored the state.
@@ -184,7 +186,7 @@ pub enum Plant {
 }
 
 /// All of them, with their names on a command line.
-const NAMES: [(Plant, &str); 84] = [
+const NAMES: [(Plant, &str); 85] = [
     (Plant::NoViewCheck, "no-view-check"),
     (Plant::NoFence, "no-fence"),
     (Plant::NoOrderAtGate, "no-order-at-gate"),
@@ -226,6 +228,7 @@ const NAMES: [(Plant, &str); 84] = [
     (Plant::SettledBeforeOut, "settled-before-out"),
     (Plant::SourceNotWaitedFor, "source-not-waited-for"),
     (Plant::DeltaOnAnyBase, "delta-on-any-base"),
+    (Plant::KeptDrained, "kept-drained"),
     (Plant::ChangeLeftOut, "change-left-out"),
     (Plant::PassedOnUnstored, "passed-on-unstored"),
     (Plant::GapUnfilled, "gap-unfilled"),

@@ -29,6 +29,8 @@ pub struct Plan {
     pub flowlets: bool,
     /// Copies are compared with what was sent all the time.
     pub compare: bool,
+    /// Drains are taken back in the middle.
+    pub take_back: bool,
     /// When replicas get the state.
     pub replication: Replication,
     /// Faults that links and settings may have.
@@ -276,6 +278,7 @@ impl Plan {
                 heartbeats: plan.heartbeats,
                 flowlets: plan.flowlets,
                 compare: plan.compare,
+                take_back: plan.take_back,
                 replication: plan.replication,
                 faults: plan.faults,
                 ..other
@@ -325,6 +328,7 @@ impl Plan {
             heartbeats: settings.heartbeats_of(seed),
             flowlets: settings.flowlets_of(seed),
             compare: settings.compare_of(seed),
+            take_back: settings.take_back_of(seed),
             replication: settings.replication_of(seed),
             faults,
             packets,

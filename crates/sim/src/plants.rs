@@ -285,6 +285,11 @@ fn settings_for(plant: Plant) -> Settings {
     let base = base(Bug::Protocol(plant));
     let rough = of(&ROUGH);
     match plant {
+        Plant::KeptDrained => Settings {
+            take_back: Some(true),
+            moves: 60,
+            ..base
+        },
         Plant::ChangeLeftOut => Settings {
             compare: Some(true),
             replication: Some(Replication::EachBurst),

@@ -79,6 +79,8 @@ pub struct Settings {
     pub flowlets: Option<bool>,
     /// Copies are compared with what was sent all the time; drawn by the seed without it.
     pub compare: Option<bool>,
+    /// Drains are taken back in the middle; drawn by the seed without it.
+    pub take_back: Option<bool>,
     /// Flows, at least.
     pub flows: u32,
     /// Packets.
@@ -109,6 +111,7 @@ impl Default for Settings {
             heartbeats: None,
             flowlets: None,
             compare: None,
+            take_back: None,
             flows: 200,
             packets: 5_000,
             moves: 60,
@@ -162,6 +165,12 @@ impl Settings {
     pub fn compare_of(&self, seed: u64) -> bool {
         let drawn = Random::new(seed, 17).chance(300);
         self.compare.unwrap_or(drawn)
+    }
+
+    /// True where drains of a seed are taken back.
+    pub fn take_back_of(&self, seed: u64) -> bool {
+        let drawn = Random::new(seed, 18).chance(300);
+        self.take_back.unwrap_or(drawn)
     }
 
     /// The chains of a seed.

@@ -319,12 +319,14 @@ impl Instance for Service {
         let compared = self.asked.compare(request.into_inner().begin).await?;
         let runtimes = compared.into_iter().map(|its| v1::ReplicaComparison {
             runtime: its.runtime,
+            round: its.round,
             left: its.left,
-            asked: its.asked,
             equal: its.equal,
             differs: its.differs,
             behind: its.behind,
             missing: its.missing,
+            over: its.over,
+            unanswered: its.unanswered,
             skipped: its.skipped,
         });
         Ok(Response::new(v1::CompareReplicasResponse {

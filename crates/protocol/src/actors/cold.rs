@@ -85,8 +85,8 @@ pub(crate) struct Keeper {
     pub(crate) basis: Option<Basis>,
     /// Clock of the last state that was sent to the replica.
     pub(crate) told: Clock,
-    /// Its digest, where the replica gets a state every so many packets.
-    pub(crate) told_digest: Option<u64>,
+    /// Its digest and length, where the replica gets a state every so many packets.
+    pub(crate) told_digest: Option<(u64, usize)>,
     /// Clock of the last one that the switch knows to be held.
     pub(crate) held: Clock,
     /// When a state is sent at the latest, where one is owed or not confirmed.
@@ -114,9 +114,15 @@ impl Keeper {
     pub(crate) fn sent(&self) -> Option<(Clock, u64)> {
         match (&self.basis, self.told_digest) {
             (Some(basis), _) => Some((basis.clock, digest(&basis.state))),
-            (None, Some(told)) => Some((self.told, told)),
+            (None, Some((digest, _))) => Some((self.told, digest)),
             (None, None) => None,
         }
+    }
+
+    /// Octets of that state.
+    pub(crate) fn sent_octets(&self) -> Option<usize> {
+        let basis = self.basis.as_ref().map(|basis| basis.state.len());
+        basis.or(self.told_digest.map(|(_, octets)| octets))
     }
 }
 

@@ -1,9 +1,11 @@
 //! Copies are compared with what their owners sent, as an operator asks (`weir verify`).
 //!
 //! The owner names a unit's state by its digest, behind the state itself on the same stream, so that
-//! a copy that has all that was sent is asked about the clock that it is at. Where it differs all the
-//! same, the owner sends it whole.
+//! a copy that has all that was sent is asked about the clock that it is at. A copy that is not what
+//! was sent, or is not there twice in a row, is sent whole. Few questions are under way at a time:
+//! packets and their copies don't wait behind them.
 
+use std::collections::BTreeMap;
 use std::hash::Hasher as _;
 
 use siphasher::sip::SipHasher13;
@@ -14,31 +16,56 @@ use super::{ActorCount, Actors};
 use crate::ids::{Clock, RuntimeId, UnitId, View};
 use crate::message::{Comparison, Message};
 
+/// Questions under way at a time, and octets of the states that they are about: a replica digests
+/// all that come at once. One that is longer goes alone.
+const UNDER_WAY: usize = 64;
+const OCTETS_UNDER_WAY: usize = 256 << 10;
+/// Nanoseconds after which an answer is waited for no more.
+const PATIENCE: u64 = 2_000_000_000;
+
 /// A comparison of all copies of the units of a runtime, in numbers of units.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Compared {
-    /// Units that are not looked at yet.
+    /// Number of the comparison, from 1.
+    pub round: u32,
+    /// Units that are not done: not asked about yet, asked about, or to be asked about again.
     pub left: u64,
-    /// Copies that were asked about.
-    pub asked: u64,
-    /// Of these: the copy is what it was sent.
+    /// The copy is what it was sent.
     pub equal: u64,
-    /// It is something else, and was sent whole once more.
+    /// It is something else, and is sent whole once more.
     pub differs: u64,
-    /// It is of another clock, so that it could not be compared: more was on its way.
+    /// Twice it was of another clock: it is sent whole.
     pub behind: u64,
-    /// The asked one has no copy of this view.
+    /// Twice the asked one had no copy of this view: it is sent whole.
     pub missing: u64,
-    /// Units without a copy, or of which nothing was sent yet.
+    /// The unit has ended meanwhile, or has another owner or replica.
+    pub over: u64,
+    /// No answer came in time.
+    pub unanswered: u64,
+    /// Units without a copy, or of which nothing was sent that could be compared.
     pub skipped: u64,
 }
 
-impl Compared {
-    /// Copies that have not answered.
-    pub fn unanswered(&self) -> u64 {
-        let answered = self.equal + self.differs + self.behind + self.missing;
-        self.asked.saturating_sub(answered)
-    }
+/// The comparison that is under way, or was the last one.
+#[derive(Debug, Default)]
+pub(super) struct Comparing {
+    done: Compared,
+    /// Units to ask about.
+    left: Vec<UnitId>,
+    /// Those whose copies were not there, or of another clock.
+    again: Vec<UnitId>,
+    /// The ones of `again` are asked about.
+    is_second: bool,
+    asked: BTreeMap<UnitId, Asked>,
+}
+
+/// A question under way.
+#[derive(Clone, Copy, Debug)]
+struct Asked {
+    view: View,
+    replica: RuntimeId,
+    octets: usize,
+    at: Time,
 }
 
 /// The digest of a unit's exported state.
@@ -49,55 +76,143 @@ pub(super) fn digest(state: &[u8]) -> u64 {
     hasher.finish()
 }
 
+impl Comparing {
+    fn is_over(&self) -> bool {
+        self.left.is_empty() && self.again.is_empty() && self.asked.is_empty()
+    }
+
+    fn has_room(&self, octets: usize) -> bool {
+        let under_way: usize = self.asked.values().map(|asked| asked.octets).sum();
+        let fits = under_way + octets <= OCTETS_UNDER_WAY;
+        self.asked.len() < UNDER_WAY && (fits || self.asked.is_empty())
+    }
+}
+
 impl Actors {
-    /// Begins to compare the copies of all units that are owned here. What one before has not yet
-    /// looked at is given up, and its answers no longer count.
+    /// Begins to compare the copies of all units that are owned here; one that is under way goes on.
     pub fn begin_comparison(&mut self) {
+        if !self.comparing.is_over() {
+            return;
+        }
         let owned = self.table.units().filter(|hot| hot.is_live());
-        self.to_compare = owned.map(|hot| hot.unit).collect();
-        self.compared = Compared::default();
-        self.comparison = self.comparison.wrapping_add(1);
+        self.comparing = Comparing {
+            done: Compared {
+                round: self.comparing.done.round.wrapping_add(1),
+                ..Compared::default()
+            },
+            left: owned.map(|hot| hot.unit).collect(),
+            ..Comparing::default()
+        };
     }
 
     /// The comparison as it stands.
     pub fn compared(&self) -> Compared {
+        let Comparing {
+            done,
+            left,
+            again,
+            asked,
+            ..
+        } = &self.comparing;
         Compared {
-            left: self.to_compare.len() as u64,
-            ..self.compared
+            left: (left.len() + again.len() + asked.len()) as u64,
+            ..*done
         }
     }
 
-    /// Asks about the copies of up to so many more units; true where some are left.
-    pub fn compare_some(&mut self, most: usize) -> bool {
-        let from = self.to_compare.len().saturating_sub(most);
-        for unit in self.to_compare.split_off(from) {
-            self.compare(unit);
-        }
-        !self.to_compare.is_empty()
+    /// Gives up what is not compared yet: the runtime is about to end.
+    pub fn end_comparison(&mut self) {
+        self.comparing.left = Vec::new();
+        self.comparing.again = Vec::new();
+        self.comparing.asked.clear();
     }
 
-    fn compare(&mut self, unit: UnitId) {
-        let hot = self.table.live(unit);
-        let cold = self.cold.get(&unit);
-        let sent = hot.zip(cold).and_then(|(hot, cold)| {
-            let replica = cold.live.replica?;
-            let (clock, digest) = cold.live.sent()?;
-            Some((replica, hot.view, clock, digest))
+    /// Asks about more copies, as far as answers to the questions before have come; false where
+    /// nothing was asked.
+    pub fn compare_some(&mut self, now: Time) -> bool {
+        if self.comparing.is_over() {
+            return false;
+        }
+        self.settle_questions(now);
+        let mut any = false;
+        loop {
+            let Comparing {
+                left,
+                again,
+                is_second,
+                asked,
+                ..
+            } = &mut self.comparing;
+            if left.is_empty() && !again.is_empty() && asked.is_empty() {
+                *is_second = true;
+                core::mem::swap(left, again);
+            }
+            let Some(unit) = left.pop() else {
+                return any;
+            };
+            if !self.compare(now, unit) {
+                self.comparing.left.push(unit);
+                return any;
+            }
+            any = true;
+        }
+    }
+
+    /// Strikes questions off whose answers come no more, or are of no use.
+    fn settle_questions(&mut self, now: Time) {
+        let (table, cold) = (&self.table, &self.cold);
+        let done = &mut self.comparing.done;
+        self.comparing.asked.retain(|unit, asked| {
+            let is_current = table.live(*unit).is_some_and(|hot| hot.view == asked.view);
+            let replica = cold.get(unit).and_then(|cold| cold.live.replica);
+            let counter = match is_current && replica == Some(asked.replica) {
+                false => &mut done.over,
+                true if now.0.saturating_sub(asked.at.0) > PATIENCE => &mut done.unanswered,
+                true => return true,
+            };
+            *counter += 1;
+            false
         });
-        let Some((replica, view, clock, digest)) = sent else {
-            self.compared.skipped += 1;
-            return self.counts.add(ActorCount::CompareSkipped);
+    }
+
+    /// Asks about a unit's copy; false where it has to wait.
+    fn compare(&mut self, now: Time, unit: UnitId) -> bool {
+        let hot = self.table.live(unit);
+        let Some((hot, cold)) = hot.zip(self.cold.get(&unit)) else {
+            // It ended, or went, before it was asked about.
+            self.comparing.done.over += u64::from(hot.is_none());
+            self.comparing.done.skipped += u64::from(hot.is_some());
+            return true;
         };
-        self.compared.asked += 1;
+        let Some((replica, octets)) = cold.live.replica.zip(cold.live.sent_octets()) else {
+            self.comparing.done.skipped += 1;
+            self.counts.add(ActorCount::CompareSkipped);
+            return true;
+        };
+        if !self.comparing.has_room(octets) {
+            return false;
+        }
+        let Some((clock, digest)) = cold.live.sent() else {
+            self.internal.note("a state was sent, and has no digest");
+            return true;
+        };
+        let asked = Asked {
+            view: hot.view,
+            replica,
+            octets,
+            at: now,
+        };
+        self.comparing.asked.insert(unit, asked);
         self.counts.add(ActorCount::CompareAsked);
         let question = Message::Compare {
             unit,
-            view,
+            view: hot.view,
             clock,
             digest,
-            round: self.comparison,
+            round: self.comparing.done.round,
         };
         self.tell_runtime(replica, question);
+        true
     }
 
     /// An owner asks about the copy that it feeds.
@@ -131,7 +246,7 @@ impl Actors {
         self.tell_runtime(from, answer);
     }
 
-    /// What the replica found. Of another view, or from another runtime, it says nothing.
+    /// What the replica found. An answer to no question, or to one before, says nothing.
     pub(super) fn compared_at(
         &mut self,
         now: Time,
@@ -139,23 +254,27 @@ impl Actors {
         (unit, view): (UnitId, View),
         (round, found): (u32, Comparison),
     ) {
-        let is_current = self.table.live(unit).is_some_and(|hot| hot.view == view);
-        let replica = self.cold.get(&unit).and_then(|cold| cold.live.replica);
-        if !is_current || replica != Some(from) || round != self.comparison {
+        self.settle_questions(now);
+        let asked = self.comparing.asked.get(&unit);
+        let is_asked = asked.is_some_and(|asked| (asked.view, asked.replica) == (view, from));
+        if !is_asked || round != self.comparing.done.round {
             return self.counts.add(ActorCount::MessageStale);
         }
-        if self.compared.unanswered() == 0 {
-            return self.counts.add(ActorCount::MessageRefused);
-        }
+        self.comparing.asked.remove(&unit);
+        let done = &mut self.comparing.done;
         let (field, count) = match found {
-            Comparison::Equal => (&mut self.compared.equal, ActorCount::CompareEqual),
-            Comparison::Differs => (&mut self.compared.differs, ActorCount::CompareDiffers),
-            Comparison::Behind => (&mut self.compared.behind, ActorCount::CompareBehind),
-            Comparison::Missing => (&mut self.compared.missing, ActorCount::CompareMissing),
+            Comparison::Equal => (&mut done.equal, ActorCount::CompareEqual),
+            Comparison::Differs => (&mut done.differs, ActorCount::CompareDiffers),
+            // What it lacks may be on its way.
+            Comparison::Behind | Comparison::Missing if !self.comparing.is_second => {
+                return self.comparing.again.push(unit);
+            }
+            Comparison::Behind => (&mut done.behind, ActorCount::CompareBehind),
+            Comparison::Missing => (&mut done.missing, ActorCount::CompareMissing),
         };
         *field += 1;
         self.counts.add(count);
-        if found == Comparison::Differs {
+        if found != Comparison::Equal {
             self.send_state(now, unit);
         }
     }

@@ -157,9 +157,9 @@ labels! {
         CompareEqual = "compare_equal",
         /// A copy was something else: the state was sent whole.
         CompareDiffers = "compare_differs",
-        /// The copy was of another clock, and could not be compared.
+        /// Twice a copy was of another clock: the state was sent whole.
         CompareBehind = "compare_behind",
-        /// The asked replica has no copy.
+        /// Twice the asked replica had no copy: the state was sent whole.
         CompareMissing = "compare_missing",
         /// A unit has no copy, or nothing of it was sent yet: there is nothing to compare.
         CompareSkipped = "compare_skipped",

@@ -43,6 +43,7 @@ use weir_runtime::Runtime;
 
 use self::ahead::Copies;
 use self::cold::{Cold, Role, Stored};
+use self::compare::Comparing;
 use self::hold::Hold;
 use self::kept::Kept;
 use self::recover::Answer;
@@ -184,11 +185,7 @@ pub struct Actors {
     busy: u32,
     counts: Counts<ActorCount>,
     internal: Internal,
-    /// Units whose copies are still to be compared, and what came of the others.
-    to_compare: Vec<UnitId>,
-    compared: Compared,
-    /// Number of the comparison, from 1.
-    comparison: u32,
+    comparing: Comparing,
 }
 
 impl Actors {
@@ -249,9 +246,7 @@ impl Actors {
             busy: 0,
             counts: Counts::default(),
             internal: Internal::default(),
-            to_compare: Vec::new(),
-            compared: Compared::default(),
-            comparison: 0,
+            comparing: Comparing::default(),
         }
     }
 

@@ -228,7 +228,7 @@ impl Actors {
             cold.live.told = hot.clock;
             // With each burst the basis says it.
             let told = state.as_deref().filter(|_| every > 0);
-            cold.live.told_digest = told.map(digest);
+            cold.live.told_digest = told.map(|state| (digest(state), state.len()));
             let basis = state.clone().filter(|_| every == 0);
             cold.live.basis = basis.map(|state| Basis {
                 clock: hot.clock,

@@ -86,6 +86,8 @@ labels! {
         MoveVoid = "move_void",
         /// A runtime asked for a move that is not possible.
         MoveRefused = "move_refused",
+        /// A drain was taken back: no other runtime was ready.
+        DrainTakenBack = "drain_taken_back",
         /// A runtime refused a view.
         ViewRefused = "view_refused",
         /// A unit was lost with all holders of its state.

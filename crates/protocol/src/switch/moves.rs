@@ -138,6 +138,25 @@ impl Switch {
         Ok(())
     }
 
+    /// Takes a drain back: the runtime may own units again. Those that have gone stay where they
+    /// are, and what is under way comes to its end. False, and nothing done, where it does not drain.
+    pub fn keep(&mut self, now: Time, runtime: RuntimeId) -> bool {
+        let slot = self.runtimes.find(runtime);
+        let Some(slot) = slot.filter(|slot| self.runtimes.is_draining(*slot)) else {
+            return false;
+        };
+        self.counts.add(SwitchCount::DrainTakenBack);
+        if self.settings.plant == Some(Plant::KeptDrained) {
+            return true;
+        }
+        self.runtimes.stand(slot, Standing::Live);
+        // Units that have no owner, or no replica, may have it now.
+        self.sweep.start(self.units.top());
+        self.tell_cluster();
+        self.pump(now, None);
+        true
+    }
+
     /// Notes where a unit is wanted.
     pub(super) fn want(&mut self, place: u32, target: Slot, mode: MoveMode) {
         let unit = self.units.at_mut(place);

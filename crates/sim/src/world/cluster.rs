@@ -23,6 +23,8 @@ const PROTECTED: [u64; 2] = [8, 32];
 /// Looks between two at the protection of units, each of which walks through all of them:
 /// bounds are many times as long.
 const PROTECTION_EVERY: u64 = 4;
+/// Looks in which a drain is taken back once.
+const TAKEN_BACK: u64 = 16;
 /// Faults that lose words: after a cut a stream waits for long before it tries again.
 const LOSING: [Fault; 7] = [
     Fault::Loss,
@@ -550,6 +552,7 @@ impl World<'_> {
         }
         self.ports_pass_time();
         if !self.follows() {
+            self.take_drains_back(self.now / LOOK);
             self.let_drained_leave();
         }
         self.look_at_protection();
@@ -592,6 +595,36 @@ impl World<'_> {
             );
             self.checker.violated(Invariant::Conservation, None, text);
         }
+    }
+
+    /// Takes some drains back, as a driver does whose other runtimes are gone.
+    fn take_drains_back(&mut self, look: u64) {
+        if !self.plan.take_back || !mix(self.plan.seed, look).is_multiple_of(TAKEN_BACK) {
+            return;
+        }
+        let drains = |its: &Process| its.draining && its.is_alive() && !its.suspected;
+        let Some(no) = self.processes.iter().position(drains) else {
+            return;
+        };
+        if let Some(id) = self.runtime_id(no) {
+            self.say(None, || format!("r{} is drained no more", id.0));
+            self.keep_drained((no, id));
+        }
+    }
+
+    /// Each chain's switch lets a drained runtime own units again.
+    fn keep_drained(&mut self, (no, id): (ProcessNo, RuntimeId)) {
+        let time = self.time();
+        if let Some(Body::Switch(switch)) = self.current_switch()
+            && switch.keep(time, id)
+            && let Some(process) = self.processes.get_mut(no)
+        {
+            process.draining = false;
+            self.count("drains_taken_back");
+        }
+        self.after_switch();
+        self.reconfigure();
+        self.others().for_each(|other| other.keep_drained((no, id)));
     }
 
     fn let_drained_leave(&mut self) {

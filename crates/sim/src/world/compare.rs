@@ -7,8 +7,6 @@ use super::{Invariant, World};
 
 /// Looks between two comparisons of some units.
 const LOOKS: u64 = 4;
-/// Units of each runtime that are asked about at a time.
-const UNITS: usize = 4;
 
 impl World<'_> {
     /// Has each runtime ask about the copies of some of its units.
@@ -17,16 +15,15 @@ impl World<'_> {
             return;
         }
         for no in 0..self.processes.len() {
+            let time = self.time_at(no);
             let process = self.processes.get_mut(no);
             let process = process.filter(|its| its.paused_until.is_none());
             let Some((Body::Runtime(actors), _)) = process.and_then(|its| its.living.as_mut())
             else {
                 continue;
             };
-            if actors.compared().left == 0 {
-                actors.begin_comparison();
-            }
-            actors.compare_some(UNITS);
+            actors.begin_comparison();
+            actors.compare_some(time);
             let differ = actors.counts().get(ActorCount::CompareDiffers);
             match self.threads.is_some() {
                 true => self.call(no),

@@ -228,15 +228,16 @@ pub(crate) struct Drain {
 #[derive(Debug, ClapArgs)]
 #[command(after_help = "\
 Each runtime says the digest of what it has sent of a flow's state, and the one with the copy compares.
-Packets flow meanwhile. A copy that differs is sent whole once more.
+Packets flow meanwhile. A copy that differs, or lacks what was sent, is sent whole once more.
 
-Exit codes: 0 all copies that could be compared are equal; 1 one differs, or did not answer in time.
+Exit codes: 0 all copies that could be compared are equal; 1 one is not, or did not answer; the error
+says where nothing could be asked.
 
 Examples:
   weir verify
   weir verify --instance edge --output json")]
 pub(crate) struct Verify {
-    /// How long an answer is waited for, in seconds
+    /// How long the next answer is waited for, in seconds
     #[arg(long, value_name = "SECONDS", default_value = "5", value_parser = seconds)]
     pub(crate) timeout: std::time::Duration,
     #[command(flatten)]

@@ -61,6 +61,9 @@ pub(crate) struct Sim {
     /// `false`; each seed draws it without it
     #[arg(long)]
     pub(crate) compare: Option<bool>,
+    /// Drains are taken back in the middle: `true` or `false`; each seed draws it without it
+    #[arg(long)]
+    pub(crate) take_back: Option<bool>,
     /// Flows
     #[arg(long, default_value_t = 200, value_parser = clap::value_parser!(u32).range(1..=900))]
     pub(crate) flows: u32,
@@ -94,7 +97,7 @@ pub(crate) struct Sim {
     /// Leases of the place of a switch, instead of a cluster (docs/simulator.md)
     #[arg(long, conflicts_with_all = [
         "faults", "every_fault", "mode", "replication", "runtimes", "hosts", "loggers", "heartbeats",
-        "flowlets", "compare", "flows", "packets", "moves", "chain", "chains", "input", "plain_links", "coverage", "trace",
+        "flowlets", "compare", "take_back", "flows", "packets", "moves", "chain", "chains", "input", "plain_links", "coverage", "trace",
         "no_minimise",
     ])]
     pub(crate) lease: bool,

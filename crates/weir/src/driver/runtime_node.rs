@@ -314,18 +314,28 @@ impl CommandTarget for Work {
             runtime: self.id.0,
             ..Comparison::default()
         };
-        for chain in &mut self.chains {
+        let now = self.clock.now();
+        for chain in 0..self.chains.len() {
+            let Some(at) = self.internal.expect(self.chains.get_mut(chain), NO_CHAIN) else {
+                continue;
+            };
             if begin {
-                chain.actors.begin_comparison();
+                at.actors.begin_comparison();
             }
-            let its = chain.actors.compared();
+            // Where nothing comes, answers that are overdue are looked for here.
+            at.actors.compare_some(now);
+            let its = at.actors.compared();
+            all.round = all.round.wrapping_add(its.round);
             all.left += its.left;
-            all.asked += its.asked;
             all.equal += its.equal;
             all.differs += its.differs;
             all.behind += its.behind;
             all.missing += its.missing;
+            all.over += its.over;
+            all.unanswered += its.unanswered;
             all.skipped += its.skipped;
+            self.carry(chain);
+            self.gave = true;
         }
         Some(all)
     }
@@ -395,6 +405,8 @@ impl Work {
                 received.map(|sent| (sent.chain, Peer::Runtime(sent.from), sent.message));
             self.received.extend(received);
         }
+        // That keeps nobody waiting who waits for packets to be done.
+        let mut compares = false;
         let mut received = core::mem::take(&mut self.received);
         for (chain, from, message) in received.drain(..) {
             worked = true;
@@ -409,7 +421,7 @@ impl Work {
         }
         for chain in 0..self.chains.len() {
             worked |= self.serve(chain, now, packet_time);
-            worked |= self.compare_some(chain);
+            compares |= self.compare_some(chain, now);
         }
         let ahead = self.flush();
         if !worked
@@ -425,7 +437,7 @@ impl Work {
         self.gave |= self.seat.supply.settle(&mut self.seat.pool);
         self.had += self.seat.pool.available() as u64;
         self.had -= before as u64;
-        worked
+        worked || compares
     }
 
     /// Takes the frames of each chain, as many as it may have in this round.
@@ -481,15 +493,23 @@ impl Work {
     }
 
     /// Asks about some copies, where they are compared; true where it did.
-    fn compare_some(&mut self, chain: usize) -> bool {
+    fn compare_some(&mut self, chain: usize, now: Time) -> bool {
+        let began = self.turns.as_ref().map(|_| self.clock.now());
+        let is_blocked = self.is_blocked();
         let Some(at) = self.internal.expect(self.chains.get_mut(chain), NO_CHAIN) else {
             return false;
         };
+        if self.finishing {
+            at.actors.end_comparison();
+        }
         // What is to go out goes first.
-        if at.actors.compared().left == 0 || !self.outgoing.is_empty() {
+        if is_blocked || at.actors.compared().left == 0 || !at.actors.compare_some(now) {
             return false;
         }
-        at.actors.compare_some(BURST);
+        if let (Some(turns), Some(began)) = (&mut self.turns, began) {
+            let ns = self.clock.now().0.saturating_sub(began.0);
+            turns.used(chain, ns, 0);
+        }
         self.carry(chain);
         true
     }

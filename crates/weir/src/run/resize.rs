@@ -63,7 +63,8 @@ impl Leaving {
             }
             Resize::Scale(count, mode) => {
                 let resized = self.scale(cluster, *count as usize, *mode)?;
-                self.renewed.clear();
+                // A logger that is on its way out comes back when it is over.
+                self.renewed = cluster.leaving_loggers();
                 Ok(resized)
             }
         }
@@ -170,8 +171,13 @@ impl Leaving {
         }
         // Those that were drained come back with it.
         for id in cluster.free_loggers() {
-            cluster.start_free(id).map_err(|why| why.to_string())?;
-            resized.started.push(id.0);
+            match cluster.start_free(id) {
+                Ok(()) => resized.started.push(id.0),
+                Err(why) => say(format_args!(
+                    "warning: logger {} does not start: {why}",
+                    id.0
+                )),
+            }
         }
         Ok(resized)
     }
@@ -179,6 +185,11 @@ impl Leaving {
     /// Ends those that have nothing left. One that has died is no longer waited for.
     pub(super) fn attend(&mut self, cluster: &mut Cluster) {
         self.leavers.retain_mut(|leaver| {
+            if cluster.runs(leaver.id) {
+                // Its drain was taken back: it goes on when there is another one.
+                leaver.drain_again(cluster);
+                return true;
+            }
             if !cluster.drains(leaver.id) || cluster.remove(leaver.id) {
                 return false;
             }
@@ -205,6 +216,15 @@ impl Leaving {
 }
 
 impl Leaver {
+    /// Drains it once more, where another one is ready.
+    fn drain_again(&mut self, cluster: &mut Cluster) {
+        if cluster.running().iter().any(|id| *id != self.id) {
+            // It is refused where nobody can take them: it is asked for again.
+            let _ = cluster.drain(self.id, move_mode(self.mode));
+            (self.units, self.since) = (cluster.units_of(self.id), Instant::now());
+        }
+    }
+
     /// Asks for its units again where none has moved for a while. True where it is let go
     /// because nobody can take the replicas that it has.
     fn look(&mut self, cluster: &mut Cluster) -> bool {
@@ -335,6 +355,32 @@ mod tests {
             leaving.leavers.is_empty() && cluster.going() == 0
         });
         assert_eq!(bed.finish().count("unit_lost"), 0);
+    }
+
+    /// Whoever was to take its flows is gone: it keeps them until another one is ready.
+    #[test]
+    fn a_drain_is_taken_back_where_no_other_one_is_ready() {
+        let mut bed = ClusterBed::new(2, Vec::new());
+        for _ in 0..8 {
+            bed.packet(1_000);
+        }
+        bed.until("quiet", Cluster::is_quiet);
+        let leaver = RuntimeId(1);
+        let mut leaving = Leaving::default();
+        leaving.begin(&mut bed.cluster, &drain(&[1])).unwrap();
+        bed.fail_over(1);
+        bed.until("it keeps its flows", |cluster| cluster.runs(leaver));
+        leaving.attend(&mut bed.cluster);
+        assert!(bed.cluster.runs(leaver) && leaving.leavers.len() == 1);
+        bed.come_back(1);
+        bed.until("it is gone", |cluster| {
+            leaving.attend(cluster);
+            leaving.leavers.is_empty() && cluster.going() == 0
+        });
+        assert_eq!(bed.cluster.running(), ids(&[2]));
+        let end = bed.finish();
+        assert_eq!(end.count("drain_taken_back"), 1);
+        assert_eq!(end.count("unit_lost"), 0);
     }
 
     #[test]

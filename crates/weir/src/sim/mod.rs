@@ -99,6 +99,7 @@ fn settings(args: &Sim) -> Result<Settings, Failure> {
         heartbeats: args.heartbeats,
         flowlets: args.flowlets,
         compare: args.compare,
+        take_back: args.take_back,
         flows: args.flows,
         packets: args.packets,
         moves: args.moves,

@@ -180,6 +180,9 @@ fn repeat(args: &Sim, seed: u64) -> String {
     if let Some(compare) = args.compare {
         command += &format!(" --compare {compare}");
     }
+    if let Some(take_back) = args.take_back {
+        command += &format!(" --take-back {take_back}");
+    }
     if args.chains > 1 {
         command += &format!(" --chains {}", args.chains);
     }

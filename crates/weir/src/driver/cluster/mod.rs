@@ -310,6 +310,7 @@ impl Cluster {
             self.join_ended(now, looks)?;
             self.start_successors()?;
             self.kill_late();
+            worked |= self.keep_last(now);
             self.look_for_recovery();
             worked |= self.last_events(events);
         }

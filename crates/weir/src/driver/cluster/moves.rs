@@ -4,14 +4,17 @@ use std::collections::BTreeSet;
 
 use weir_ctl::events::What;
 use weir_exec::ExecError;
+use weir_packet::Time;
 use weir_protocol::message::{MoveMode, Selection};
 use weir_protocol::switch::MoveError;
 use weir_protocol::{RuntimeId, Switch};
 
 use super::super::wiring::{NO_CHAIN, place_of};
 use super::deaths::FINISH_PATIENCE;
-use super::member::{Member, Site, State};
+use super::member::{Member, NO_MEMBER, Site, State};
+use super::phase::Phase;
 use super::{Chain, Cluster};
+use crate::say::say;
 
 /// Why no other process could go on with a switch's flows.
 pub(crate) const ENDS_WITH_SWITCH: &str = "its runtimes end with its process, so nobody could go on \
@@ -107,6 +110,36 @@ impl Cluster {
         Ok(())
     }
 
+    /// Takes the drain of a runtime back where no other one is ready: ports would wait for the next
+    /// one, for as long as its host is away, while this one has what the flows need. True where one
+    /// was taken back.
+    pub(super) fn keep_last(&mut self, now: Time) -> bool {
+        let drains = |its: &Member| its.state == State::Drains && its.serves() && !its.is_logger;
+        if self.phase != Phase::Runs || self.members.iter().any(Member::takes_units) {
+            return false;
+        }
+        let Some(place) = self.members.iter().position(drains) else {
+            return false;
+        };
+        let Some(member) = self.internal.expect(self.members.get_mut(place), NO_MEMBER) else {
+            return false;
+        };
+        member.enter(State::Runs);
+        let id = member.ends.id;
+        for chain in 0..self.chains.len() {
+            if let Some(at) = self.internal.expect(self.chains.get_mut(chain), NO_CHAIN) {
+                at.switch.keep(now, id);
+            }
+            self.send(chain, now);
+        }
+        self.tell_who_runs();
+        say(format_args!(
+            "warning: runtime {} keeps its flows until another one is ready to take them",
+            id.0
+        ));
+        true
+    }
+
     /// Starts one more runtime, which joins as soon as its memory is reserved: at a place that had
     /// none yet, else where one is over.
     ///
@@ -158,6 +191,14 @@ impl Cluster {
         loggers
             .filter_map(|(place, _)| self.free_at(place))
             .collect()
+    }
+
+    /// Places of loggers that are to end.
+    pub(crate) fn leaving_loggers(&self) -> BTreeSet<usize> {
+        let is_leaving = |its: &Member| matches!(its.state, State::Drains | State::Leaves);
+        let members = self.members.iter().enumerate();
+        let leaving = members.filter(|(_, its)| its.is_logger && is_leaving(its));
+        leaving.map(|(place, _)| place).collect()
     }
 
     /// Starts that runtime.
@@ -283,6 +324,10 @@ impl Cluster {
         let spare = |chain: &Chain| chain.switch.is_only_replica(runtime);
         let keepers = self.members.iter().filter(|member| member.is_ready());
         let others_come = self.members.iter().any(Member::is_to_come);
+        // Flows need a runtime, whether or not there are some just now.
+        if !self.is_logger(runtime) && self.running().is_empty() {
+            return false;
+        }
         // The one that is left can't keep copies of its own units.
         if keepers.count() > 1 || others_come || !self.chains.iter().all(spare) {
             return false;

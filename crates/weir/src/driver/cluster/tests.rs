@@ -146,6 +146,11 @@ impl Bed {
         self.cluster.members[place].failed_over = true;
     }
 
+    /// Takes that back.
+    pub(crate) fn come_back(&mut self, place: usize) {
+        self.cluster.members[place].failed_over = false;
+    }
+
     /// One whose only runtime has died too often, with packets on their way.
     pub(crate) fn deserted() -> Bed {
         let mut bed = Bed::new(1, Vec::new());

@@ -118,9 +118,10 @@ impl CommandServer {
     /// True where there is more to do at once.
     fn turn(&mut self) -> Result<bool, Gone> {
         while let Some(message) = self.channel.receive(false).map_err(|_| Gone)? {
-            let command: NumberedCommand =
-                serde_json::from_slice(&message.bytes).map_err(|_| Gone)?;
-            self.carry_out(command)?;
+            match serde_json::from_slice::<NumberedCommand>(&message.bytes) {
+                Ok(command) => self.carry_out(command)?,
+                Err(_) => self.say_unknown(&message.bytes)?,
+            }
         }
         if self.channel.has_ended() {
             return Err(Gone);
@@ -133,6 +134,13 @@ impl CommandServer {
             more |= self.tell_tap(at)?;
         }
         Ok(more)
+    }
+
+    /// Answers a command that this program does not know.
+    fn say_unknown(&mut self, bytes: &[u8]) -> Result<(), Gone> {
+        let command_wire::Number { number } = serde_json::from_slice(bytes).map_err(|_| Gone)?;
+        let said = serde_json::to_vec(&WireReply::Unknown).unwrap_or_default();
+        self.say(command_wire::DONE, number, &said)
     }
 
     fn carry_out(&mut self, numbered: NumberedCommand) -> Result<(), Gone> {

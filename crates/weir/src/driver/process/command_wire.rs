@@ -38,6 +38,12 @@ pub(super) struct NumberedCommand {
     pub(super) command: WireCommand,
 }
 
+/// The number of a command, whatever it is.
+#[derive(Debug, Deserialize)]
+pub(super) struct Number {
+    pub(super) number: u64,
+}
+
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub(super) enum WireCommand {
     /// Begins a trace.
@@ -151,6 +157,8 @@ pub(super) enum WireReply {
     /// Ended flows: those that ended there, and hashes of those that the switch was
     /// asked to end; `None` where there is no flow table.
     Ended(Option<(u64, Vec<u64>)>),
+    /// There is no such command: the other program is a later one.
+    Unknown,
     /// Of copies of units; `None` where there is no runtime.
     Compared(Option<SaidComparison>),
     /// The files were read, or why they can't be taken.
@@ -163,12 +171,14 @@ pub(super) enum WireReply {
 #[derive(Clone, Copy, Debug, Serialize, Deserialize)]
 pub(super) struct SaidComparison {
     runtime: u32,
+    round: u32,
     left: u64,
-    asked: u64,
     equal: u64,
     differs: u64,
     behind: u64,
     missing: u64,
+    over: u64,
+    unanswered: u64,
     skipped: u64,
 }
 
@@ -176,12 +186,14 @@ impl From<Comparison> for SaidComparison {
     fn from(its: Comparison) -> SaidComparison {
         SaidComparison {
             runtime: its.runtime,
+            round: its.round,
             left: its.left,
-            asked: its.asked,
             equal: its.equal,
             differs: its.differs,
             behind: its.behind,
             missing: its.missing,
+            over: its.over,
+            unanswered: its.unanswered,
             skipped: its.skipped,
         }
     }
@@ -191,12 +203,14 @@ impl From<SaidComparison> for Comparison {
     fn from(said: SaidComparison) -> Comparison {
         Comparison {
             runtime: said.runtime,
+            round: said.round,
             left: said.left,
-            asked: said.asked,
             equal: said.equal,
             differs: said.differs,
             behind: said.behind,
             missing: said.missing,
+            over: said.over,
+            unanswered: said.unanswered,
             skipped: said.skipped,
         }
     }

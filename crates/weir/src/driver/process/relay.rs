@@ -518,6 +518,8 @@ impl RelayThread {
                         .push_front((set_command(&change), Then::Nothing));
                 }
             }
+            // Its caller is told that it is not there.
+            (then, WireReply::Unknown) => drop(then),
             (Then::Compared(to), WireReply::Compared(found)) => {
                 let _ = to.send(found.map(Into::into));
             }
