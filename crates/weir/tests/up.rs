@@ -142,6 +142,34 @@ fn agents_and_runtimes_may_be_killed() {
     are_gone(&all);
 }
 
+/// A runtime that ends many flows at the end of a run is busy for longer than the switch bears silence:
+/// it is waited for, and all events come.
+#[test]
+fn the_end_of_many_flows_is_no_silence() {
+    let traffic = "gen:flows=250k,packets=600k,proto=udp,seed=7";
+    let folder = Folder::new();
+    let file = folder.write(
+        "cluster.yaml",
+        format!(
+            "composition: many\nchain: {}\nhosts:\n  - {{name: alpha}}\n  - {{name: beta, runtimes: \
+             1}}\nswitch: alpha\nports: {{in: '{traffic}'}}\nheartbeat: 100ms\nset: [flows.max=300000]\n",
+            example("monitor.yaml")
+        ),
+    );
+    let events = folder.path("events.json");
+    let ran = run([
+        "up", &file, "--events", &events, "--quiet", "--output", "json",
+    ]);
+    assert_eq!(ran.code, 0, "{}", ran.err);
+    assert!(!ran.err.contains("silent"), "{}", ran.err);
+    let ended = std::fs::read_to_string(events).unwrap();
+    let ended = ended
+        .lines()
+        .filter(|line| line.contains("\"event_type\":\"flow\""));
+    let flows = number(&ran.json(), "/flows");
+    assert_eq!((ended.count() as u64, flows > 200_000), (flows, true));
+}
+
 /// The process of the switch, which is the one of its host.
 fn switch_of(socket: &str) -> u32 {
     wait_for("the switch", || {

@@ -7,6 +7,7 @@
 use std::collections::VecDeque;
 use std::os::fd::{AsFd as _, BorrowedFd, OwnedFd};
 use std::os::unix::net::UnixStream;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use weir_ctl::command::CommandHandler;
@@ -55,6 +56,15 @@ fn pool(engine: RuntimeConfig) -> Result<FramePool, String> {
     };
     let memory = PacketMemory::new(layout, engine.advise);
     FramePool::new(memory).ok_or_else(|| "packet memory was taken twice".to_owned())
+}
+
+/// Says that it is over, also where it panics.
+struct Ends<'a>(&'a AtomicBool);
+
+impl Drop for Ends<'_> {
+    fn drop(&mut self) {
+        self.0.store(true, Ordering::Release);
+    }
 }
 
 /// The parts of a runtime that an agent starts.
@@ -552,7 +562,7 @@ impl Node for RemoteNode {
     fn finish(self) -> Result<(), String> {
         let RemoteNode {
             runtime,
-            tie,
+            mut tie,
             mut pool,
             clock,
             mut batch,
@@ -560,7 +570,17 @@ impl Node for RemoteNode {
             bad,
             ..
         } = self;
-        let mut done: RuntimeDone = runtime.finish()?;
+        let ended = AtomicBool::new(false);
+        // The switch would take one that ends many flows for dead.
+        let mut done: RuntimeDone = std::thread::scope(|scope| {
+            let ends = Ends(&ended);
+            if let Some(tie) = &mut tie {
+                scope.spawn(|| tie.keep_up(&mut pool, clock, &ended));
+            }
+            let done = runtime.finish();
+            drop(ends);
+            done
+        })?;
         let Some(Tie {
             mut link,
             mut socket,

@@ -2,12 +2,16 @@
 
 use std::net::UdpSocket;
 
-use weir_io::Datagrams;
-use weir_packet::Time;
-use weir_protocol::Key;
-use weir_protocol::link::Link;
-use weir_protocol::link::control::{self, Control, Head};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
 
+use weir_io::Datagrams;
+use weir_packet::{FramePool, Time};
+use weir_protocol::Key;
+use weir_protocol::link::control::{self, Control, Head};
+use weir_protocol::link::{Batch, Link};
+
+use super::super::clock::Clock;
 use super::hello::Start;
 use super::settings;
 
@@ -15,6 +19,30 @@ use super::settings;
 pub(super) struct Tie {
     pub(super) link: Link,
     pub(super) socket: Datagrams,
+}
+
+/// Pause between two looks at a link whose runtime is busy: shorter than the shortest heartbeat's
+/// silence.
+const LOOK: Duration = Duration::from_millis(1);
+
+impl Tie {
+    /// Sends heartbeats and hears the switch's until `ended` says so. The runtime takes no frames any
+    /// more.
+    pub(super) fn keep_up(&mut self, pool: &mut FramePool, clock: Clock, ended: &AtomicBool) {
+        let (mut batch, mut frames) = (Batch::default(), Vec::new());
+        while !ended.load(Ordering::Acquire) {
+            let (link, now) = (&mut self.link, clock.now());
+            self.socket.receive(|datagram| {
+                // What makes no sense the link counts.
+                let _ = link.receive(now, pool, datagram, &mut frames);
+            });
+            pool.give_all(&mut frames);
+            self.link.poll(now, &mut batch);
+            self.socket.send(batch.iter());
+            batch.clear();
+            std::thread::sleep(LOOK);
+        }
+    }
 }
 
 impl Start {
