@@ -20,6 +20,10 @@ use crate::message::{Comparison, Message};
 /// all that come at once. One that is longer goes alone.
 const UNDER_WAY: usize = 64;
 const OCTETS_UNDER_WAY: usize = 256 << 10;
+/// Units that are looked at in one go, whether there is something to ask about them or not.
+const AT_ONCE: usize = 256;
+/// Nanoseconds that what a copy lacks has to come, before it is asked about again.
+const AGAIN_AFTER: u64 = 50_000_000;
 /// Nanoseconds after which an answer is waited for no more.
 const PATIENCE: u64 = 2_000_000_000;
 
@@ -54,6 +58,8 @@ pub(super) struct Comparing {
     left: Vec<UnitId>,
     /// Those whose copies were not there, or of another clock.
     again: Vec<UnitId>,
+    /// When the last one of these was found.
+    found_at: Time,
     /// The ones of `again` are asked about.
     is_second: bool,
     asked: BTreeMap<UnitId, Asked>,
@@ -134,28 +140,29 @@ impl Actors {
             return false;
         }
         self.settle_questions(now);
-        let mut any = false;
-        loop {
-            let Comparing {
-                left,
-                again,
-                is_second,
-                asked,
-                ..
-            } = &mut self.comparing;
-            if left.is_empty() && !again.is_empty() && asked.is_empty() {
-                *is_second = true;
-                core::mem::swap(left, again);
-            }
-            let Some(unit) = left.pop() else {
-                return any;
+        let Comparing {
+            left,
+            again,
+            found_at,
+            is_second,
+            asked,
+            ..
+        } = &mut self.comparing;
+        let is_time = now.0.saturating_sub(found_at.0) >= AGAIN_AFTER;
+        if left.is_empty() && asked.is_empty() && is_time {
+            *is_second = true;
+            core::mem::swap(left, again);
+        }
+        for done in 0..AT_ONCE {
+            let Some(unit) = self.comparing.left.pop() else {
+                return done > 0;
             };
             if !self.compare(now, unit) {
                 self.comparing.left.push(unit);
-                return any;
+                return done > 0;
             }
-            any = true;
         }
+        true
     }
 
     /// Strikes questions off whose answers come no more, or are of no use.
@@ -254,7 +261,6 @@ impl Actors {
         (unit, view): (UnitId, View),
         (round, found): (u32, Comparison),
     ) {
-        self.settle_questions(now);
         let asked = self.comparing.asked.get(&unit);
         let is_asked = asked.is_some_and(|asked| (asked.view, asked.replica) == (view, from));
         if !is_asked || round != self.comparing.done.round {
@@ -267,6 +273,7 @@ impl Actors {
             Comparison::Differs => (&mut done.differs, ActorCount::CompareDiffers),
             // What it lacks may be on its way.
             Comparison::Behind | Comparison::Missing if !self.comparing.is_second => {
+                self.comparing.found_at = now;
                 return self.comparing.again.push(unit);
             }
             Comparison::Behind => (&mut done.behind, ActorCount::CompareBehind),

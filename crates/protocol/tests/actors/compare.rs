@@ -115,8 +115,14 @@ fn a_copy_that_is_behind_or_missing_is_asked_about_again_and_sent_whole() {
         let mut bed = bed();
         let (now, whole) = (bed.now, bed.count(1, ActorCount::ReplicatedWhole));
         bed.at(1).begin_comparison();
-        for _ in 0..2 {
+        for second in [false, true] {
             assert_eq!(bed.at(1).compared(), Compared { left: 1, ..none(1) });
+            if second {
+                assert!(!bed.at(1).compare_some(now), "it may be on its way");
+                bed.later(50);
+                bed.said(1);
+            }
+            let now = bed.now;
             assert!(bed.at(1).compare_some(now));
             // One question at a time.
             assert!(!bed.at(1).compare_some(now));

@@ -314,17 +314,11 @@ impl CommandTarget for Work {
             runtime: self.id.0,
             ..Comparison::default()
         };
-        let now = self.clock.now();
-        for chain in 0..self.chains.len() {
-            let Some(at) = self.internal.expect(self.chains.get_mut(chain), NO_CHAIN) else {
-                continue;
-            };
+        for ChainActors { actors, .. } in &mut self.chains {
             if begin {
-                at.actors.begin_comparison();
+                actors.begin_comparison();
             }
-            // Where nothing comes, answers that are overdue are looked for here.
-            at.actors.compare_some(now);
-            let its = at.actors.compared();
+            let its = actors.compared();
             all.round = all.round.wrapping_add(its.round);
             all.left += its.left;
             all.equal += its.equal;
@@ -334,8 +328,6 @@ impl CommandTarget for Work {
             all.over += its.over;
             all.unanswered += its.unanswered;
             all.skipped += its.skipped;
-            self.carry(chain);
-            self.gave = true;
         }
         Some(all)
     }
@@ -405,8 +397,6 @@ impl Work {
                 received.map(|sent| (sent.chain, Peer::Runtime(sent.from), sent.message));
             self.received.extend(received);
         }
-        // That keeps nobody waiting who waits for packets to be done.
-        let mut compares = false;
         let mut received = core::mem::take(&mut self.received);
         for (chain, from, message) in received.drain(..) {
             worked = true;
@@ -421,9 +411,10 @@ impl Work {
         }
         for chain in 0..self.chains.len() {
             worked |= self.serve(chain, now, packet_time);
-            compares |= self.compare_some(chain, now);
         }
         let ahead = self.flush();
+        // What is to go out goes first.
+        let compares = ahead && self.compare_some(now);
         if !worked
             && ahead
             && self.received.is_empty()
@@ -492,26 +483,32 @@ impl Work {
         true
     }
 
-    /// Asks about some copies, where they are compared; true where it did.
-    fn compare_some(&mut self, chain: usize, now: Time) -> bool {
-        let began = self.turns.as_ref().map(|_| self.clock.now());
-        let is_blocked = self.is_blocked();
-        let Some(at) = self.internal.expect(self.chains.get_mut(chain), NO_CHAIN) else {
-            return false;
-        };
-        if self.finishing {
-            at.actors.end_comparison();
+    /// Asks about some copies, where they are compared; true where it did. It keeps nobody waiting who
+    /// waits for packets to be done.
+    fn compare_some(&mut self, now: Time) -> bool {
+        let mut any = false;
+        for chain in 0..self.chains.len() {
+            let began = self.turns.as_ref().map(|_| self.clock.now());
+            let Some(at) = self.internal.expect(self.chains.get_mut(chain), NO_CHAIN) else {
+                continue;
+            };
+            if self.finishing {
+                at.actors.end_comparison();
+            }
+            if at.actors.compared().left == 0 || !at.actors.compare_some(now) {
+                continue;
+            }
+            if let (Some(turns), Some(began)) = (&mut self.turns, began) {
+                let ns = self.clock.now().0.saturating_sub(began.0);
+                turns.used(chain, ns, 0);
+            }
+            self.carry(chain);
+            any = true;
         }
-        // What is to go out goes first.
-        if is_blocked || at.actors.compared().left == 0 || !at.actors.compare_some(now) {
-            return false;
+        if any {
+            self.flush();
         }
-        if let (Some(turns), Some(began)) = (&mut self.turns, began) {
-            let ns = self.clock.now().0.saturating_sub(began.0);
-            turns.used(chain, ns, 0);
-        }
-        self.carry(chain);
-        true
+        any
     }
 
     /// Empties the outbox of a chain's actors.

@@ -62,6 +62,9 @@ impl Leaving {
                 Ok(resized)
             }
             Resize::Scale(count, mode) => {
+                // Drains that were taken back are over: this says how many there are to be.
+                self.leavers.retain(|leaver| !cluster.is_kept(leaver.id));
+                cluster.keep_for_good(None);
                 let resized = self.scale(cluster, *count as usize, *mode)?;
                 // A logger that is on its way out comes back when it is over.
                 self.renewed = cluster.leaving_loggers();
@@ -83,9 +86,16 @@ impl Leaving {
     }
 
     /// True while a runtime other than `own` leaves, or one is to be renewed.
-    pub(super) fn has_others_than(&self, own: Option<RuntimeId>) -> bool {
-        let others = |leaver: &Leaver| Some(leaver.id) != own;
+    /// One that keeps its flows until another one is ready waits for that, and doesn't count.
+    pub(super) fn has_others_than(&self, own: Option<RuntimeId>, cluster: &Cluster) -> bool {
+        let others = |leaver: &Leaver| Some(leaver.id) != own && !cluster.is_kept(leaver.id);
         !self.renewed.is_empty() || self.leavers.iter().any(others)
+    }
+
+    /// Its drain was taken back, and does not go on.
+    pub(super) fn stays(&mut self, cluster: &mut Cluster, runtime: RuntimeId) {
+        cluster.keep_for_good(Some(runtime));
+        self.leavers.retain(|leaver| leaver.id != runtime);
     }
 
     /// Places that an operator has emptied.
@@ -185,9 +195,7 @@ impl Leaving {
     /// Ends those that have nothing left. One that has died is no longer waited for.
     pub(super) fn attend(&mut self, cluster: &mut Cluster) {
         self.leavers.retain_mut(|leaver| {
-            if cluster.runs(leaver.id) {
-                // Its drain was taken back: it goes on when there is another one.
-                leaver.drain_again(cluster);
+            if cluster.is_kept(leaver.id) {
                 return true;
             }
             if !cluster.drains(leaver.id) || cluster.remove(leaver.id) {
@@ -216,15 +224,6 @@ impl Leaving {
 }
 
 impl Leaver {
-    /// Drains it once more, where another one is ready.
-    fn drain_again(&mut self, cluster: &mut Cluster) {
-        if cluster.running().iter().any(|id| *id != self.id) {
-            // It is refused where nobody can take them: it is asked for again.
-            let _ = cluster.drain(self.id, move_mode(self.mode));
-            (self.units, self.since) = (cluster.units_of(self.id), Instant::now());
-        }
-    }
-
     /// Asks for its units again where none has moved for a while. True where it is let go
     /// because nobody can take the replicas that it has.
     fn look(&mut self, cluster: &mut Cluster) -> bool {
@@ -371,7 +370,8 @@ mod tests {
         bed.fail_over(1);
         bed.until("it keeps its flows", |cluster| cluster.runs(leaver));
         leaving.attend(&mut bed.cluster);
-        assert!(bed.cluster.runs(leaver) && leaving.leavers.len() == 1);
+        assert!(bed.cluster.is_kept(leaver) && leaving.leavers.len() == 1);
+        assert!(!leaving.has_others_than(None, &bed.cluster));
         bed.come_back(1);
         bed.until("it is gone", |cluster| {
             leaving.attend(cluster);
@@ -381,6 +381,25 @@ mod tests {
         let end = bed.finish();
         assert_eq!(end.count("drain_taken_back"), 1);
         assert_eq!(end.count("unit_lost"), 0);
+    }
+
+    /// An operator says how many there are to be: that counts, and not the drain of before.
+    #[test]
+    fn a_scale_ends_a_drain_that_was_taken_back() {
+        let mut bed = ClusterBed::new(2, Vec::new());
+        let mut leaving = Leaving::default();
+        leaving.begin(&mut bed.cluster, &drain(&[1])).unwrap();
+        bed.fail_over(1);
+        bed.until("it keeps its flows", |cluster| {
+            cluster.is_kept(RuntimeId(1))
+        });
+        let scale = Resize::Scale(2, ScriptMode::Push);
+        let scaled = leaving.begin(&mut bed.cluster, &scale).unwrap();
+        assert_eq!((scaled.started.len(), scaled.draining.len()), (0, 0));
+        bed.come_back(1);
+        bed.until("both run", |cluster| cluster.running().len() == 2);
+        assert!(leaving.leavers.is_empty() && !bed.cluster.is_kept(RuntimeId(1)));
+        bed.finish();
     }
 
     #[test]

@@ -99,10 +99,21 @@ impl Scaler {
         self.loads = cluster.loads();
         // A runtime that an operator drains no longer counts.
         let emptied = self.scaling.leaving();
+        if let Some(id) = emptied.filter(|id| cluster.is_kept(*id)) {
+            // The load is another one by the time there is one to take its flows.
+            leaving.stays(cluster, id);
+            let mode = self.scaling.settings().mode;
+            self.scaling.refused(&Action::Drain { runtime: id, mode });
+            self.note(Err(format!(
+                "runtime {} stays: no other one is ready",
+                id.0
+            )));
+            return;
+        }
         self.loads
             .retain(|(id, _)| !cluster.drains(*id) || emptied == Some(*id));
         // A drain by an operator and an upgrade wait for places and flows: scaling changes neither meanwhile.
-        if leaving.has_others_than(emptied) {
+        if leaving.has_others_than(emptied, cluster) {
             return;
         }
         let places = Places {

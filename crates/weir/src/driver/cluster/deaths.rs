@@ -143,7 +143,12 @@ impl Cluster {
             return Ok(());
         };
         let was_known = member.failed_over;
-        let before = member.enter(State::Gone);
+        let is_kept = member.kept.take().is_some();
+        let before = match member.enter(State::Gone) {
+            // It was to leave.
+            State::Runs if is_kept => State::Drains,
+            before => before,
+        };
         let RuntimeId(id) = member.ends.id;
         // All that it has said counts, so that is heard before its ends of the edges are
         // cleared, whichever way it went.

@@ -7,6 +7,7 @@ use std::time::{Duration, Instant};
 use weir_exec::{Forget, RestartPolicy, Restarts};
 use weir_packet::{Frame, FramePool};
 use weir_protocol::RuntimeId;
+use weir_protocol::message::MoveMode;
 
 use super::super::process::Relay;
 use super::super::wiring::{Heir, RuntimeEnds, SwitchEnds};
@@ -81,6 +82,10 @@ pub(super) struct Member {
     pub(super) deaths: Restarts,
     /// How often one has died here.
     pub(super) died: u64,
+    /// How its units go once another one is ready: it was drained, and is the last one just now.
+    pub(super) kept: Option<MoveMode>,
+    /// How its units were last asked to go.
+    pub(super) drained: MoveMode,
     /// The runtime here is dead and the switches know it; its process has not ended yet.
     pub(super) failed_over: bool,
     /// When it began to run, and when its successor is to start.
@@ -117,6 +122,8 @@ impl Member {
             entered: Instant::now(),
             deaths: Restarts::new(policy),
             died: 0,
+            kept: None,
+            drained: MoveMode::Push,
             failed_over: false,
             since: None,
             successor_at: None,

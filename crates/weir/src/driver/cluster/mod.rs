@@ -311,6 +311,7 @@ impl Cluster {
             self.start_successors()?;
             self.kill_late();
             worked |= self.keep_last(now);
+            self.drain_kept();
             self.look_for_recovery();
             worked |= self.last_events(events);
         }

@@ -101,7 +101,10 @@ impl Cluster {
             self.send(chain, now);
         }
         let before = self.member(runtime);
-        let before = before.map(|member| member.enter(State::Drains));
+        let before = before.map(|member| {
+            (member.drained, member.kept) = (mode, None);
+            member.enter(State::Drains)
+        });
         // One that drains already is asked again where its units do not go.
         if before.is_some_and(|before| before != State::Drains) {
             self.tell(runtime, What::RuntimeDrains { units });
@@ -125,6 +128,7 @@ impl Cluster {
             return false;
         };
         member.enter(State::Runs);
+        member.kept = Some(member.drained);
         let id = member.ends.id;
         for chain in 0..self.chains.len() {
             if let Some(at) = self.internal.expect(self.chains.get_mut(chain), NO_CHAIN) {
@@ -138,6 +142,34 @@ impl Cluster {
             id.0
         ));
         true
+    }
+
+    /// Drains those again whose drain was taken back, where another one is ready.
+    pub(super) fn drain_kept(&mut self) {
+        for place in 0..self.members.len() {
+            let is_other = |(other, its): (usize, &Member)| other != place && its.takes_units();
+            let kept = self.members.get(place).filter(|its| its.takes_units());
+            let kept = kept.and_then(|its| Some((its.ends.id, its.kept?)));
+            if let Some((id, mode)) = kept
+                && self.members.iter().enumerate().any(is_other)
+            {
+                // Where it is refused, it is asked for again.
+                let _ = self.drain(id, mode);
+            }
+        }
+    }
+
+    /// True of one whose drain was taken back, and goes on when another one is ready.
+    pub(crate) fn is_kept(&self, runtime: RuntimeId) -> bool {
+        let mut kept = self.members.iter().filter(|its| its.kept.is_some());
+        kept.any(|its| its.ends.id == runtime && its.takes_units())
+    }
+
+    /// A drain that was taken back does not go on: of one runtime, or of all.
+    pub(crate) fn keep_for_good(&mut self, only: Option<RuntimeId>) {
+        let members = self.members.iter_mut();
+        let meant = members.filter(|its| only.is_none_or(|only| its.ends.id == only));
+        meant.for_each(|its| its.kept = None);
     }
 
     /// Starts one more runtime, which joins as soon as its memory is reserved: at a place that had
