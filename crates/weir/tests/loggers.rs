@@ -9,12 +9,11 @@ mod support;
 
 use std::collections::BTreeSet;
 
-use long::{Long, REPLICATED, findings};
+use long::{Long, REPLICATED, same_packets};
 use process::{signal, wait_for};
 use rustix::process::Signal;
 use serde_json::Value;
-use support::compare::Run;
-use support::{Folder, example, nothing_is_lost, number, run};
+use support::{Folder, example, number, run};
 
 const CHAIN: &str = "webedge.yaml";
 /// Two hosts with a runtime each, and one with a logger.
@@ -50,16 +49,6 @@ fn processes(socket: &str, role: &str) -> BTreeSet<u32> {
     rows.filter(|row| row["site"] != "thread")
         .filter_map(|row| Some(row["process"].as_u64()? as u32))
         .collect()
-}
-
-#[track_caller]
-fn same_packets(plain: &Run, run: &Run) {
-    for field in ["packets_in", "packets_out", "bytes_out", "emitted", "held"] {
-        assert_eq!(plain.summary[field], run.summary[field], "{field}");
-    }
-    nothing_is_lost(&run.summary);
-    assert!(plain.out == run.out, "packets of flows differ");
-    assert!(findings(plain) == findings(run), "other events");
 }
 
 #[test]

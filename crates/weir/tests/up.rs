@@ -9,7 +9,7 @@ mod support;
 use std::collections::BTreeSet;
 use std::path::Path;
 
-use long::{HOSTS, Long, REPLICATED, findings};
+use long::{HOSTS, Long, REPLICATED, same_packets};
 use process::{children, signal, wait_for};
 use rustix::process::{Pid, Resource, Rlimit, Signal, getrlimit, prlimit};
 use serde_json::Value;
@@ -57,16 +57,6 @@ fn are_gone(all: &BTreeSet<u32>) {
     for process in all {
         wait_for("the end of a process", || (!exists(*process)).then_some(()));
     }
-}
-
-#[track_caller]
-fn same_packets(plain: &support::compare::Run, run: &support::compare::Run) {
-    for field in ["packets_in", "packets_out", "bytes_out", "emitted", "held"] {
-        assert_eq!(plain.summary[field], run.summary[field], "{field}");
-    }
-    nothing_is_lost(&run.summary);
-    assert!(plain.out == run.out, "packets of flows differ");
-    assert!(findings(plain) == findings(run), "other events");
 }
 
 /// Two runtimes on a host that is no switch's, and none on the switch's.

@@ -15,7 +15,7 @@ use weir_graph::ScriptMode;
 use weir_io::live::Hangups;
 use weir_packet::filter::Filter;
 
-use crate::command::{FlowSort, FlowsQuery, MoveUnits, Resize, Resized};
+use crate::command::{Comparison, FlowSort, FlowsQuery, MoveUnits, Resize, Resized};
 use crate::observe::{Arm, Places, Unseen};
 
 use super::asked::{Asked, SHORTEST};
@@ -317,18 +317,21 @@ impl Instance for Service {
         request: Request<v1::CompareReplicasRequest>,
     ) -> Result<Response<v1::CompareReplicasResponse>, Status> {
         let compared = self.asked.compare(request.into_inner().begin).await?;
-        let runtimes = compared.into_iter().map(|its| v1::ReplicaComparison {
-            runtime: its.runtime,
-            round: its.round,
-            left: its.left,
-            equal: its.equal,
-            differs: its.differs,
-            behind: its.behind,
-            missing: its.missing,
-            over: its.over,
-            unanswered: its.unanswered,
-            skipped: its.skipped,
-        });
+        let runtimes =
+            compared
+                .into_iter()
+                .map(|Comparison { runtime, found }| v1::ReplicaComparison {
+                    runtime,
+                    round: found.round,
+                    left: found.left,
+                    equal: found.equal,
+                    differs: found.differs,
+                    behind: found.behind,
+                    missing: found.missing,
+                    over: found.over,
+                    unanswered: found.unanswered,
+                    skipped: found.skipped,
+                });
         Ok(Response::new(v1::CompareReplicasResponse {
             runtimes: runtimes.collect(),
         }))

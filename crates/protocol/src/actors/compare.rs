@@ -30,7 +30,7 @@ const PATIENCE: u64 = 2_000_000_000;
 /// A comparison of all copies of the units of a runtime, in numbers of units.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Compared {
-    /// Number of the comparison, from 1.
+    /// Number of the comparison, from 1; of several chains their sum.
     pub round: u32,
     /// Units that are not done: not asked about yet, asked about, or to be asked about again.
     pub left: u64,
@@ -48,6 +48,21 @@ pub struct Compared {
     pub unanswered: u64,
     /// Units without a copy, or of which nothing was sent that could be compared.
     pub skipped: u64,
+}
+
+impl Compared {
+    /// Adds that of another chain.
+    pub fn add(&mut self, other: &Compared) {
+        self.round = self.round.wrapping_add(other.round);
+        self.left += other.left;
+        self.equal += other.equal;
+        self.differs += other.differs;
+        self.behind += other.behind;
+        self.missing += other.missing;
+        self.over += other.over;
+        self.unanswered += other.unanswered;
+        self.skipped += other.skipped;
+    }
 }
 
 /// The comparison that is under way, or was the last one.

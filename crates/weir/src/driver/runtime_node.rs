@@ -14,6 +14,7 @@ use weir_exec::queue::drain;
 use weir_exec::{Node, Round};
 use weir_nf::host::Stage;
 use weir_packet::{FlowKey, Frame, FramePool, Internal, Time};
+use weir_protocol::actors::Compared;
 use weir_protocol::in_process::{BURST, MESSAGES, MESSAGES_ON_THE_WAY, PER_PACKET};
 use weir_protocol::settings::ActorSettings;
 use weir_protocol::{Actors, Message, Peer, RuntimeId, UnitId};
@@ -310,26 +311,15 @@ impl CommandTarget for Work {
     }
 
     fn compare(&mut self, begin: bool) -> Comparing {
-        let mut all = Comparison {
-            runtime: self.id.0,
-            ..Comparison::default()
-        };
+        let mut found = Compared::default();
         for ChainActors { actors, .. } in &mut self.chains {
             if begin {
                 actors.begin_comparison();
             }
-            let its = actors.compared();
-            all.round = all.round.wrapping_add(its.round);
-            all.left += its.left;
-            all.equal += its.equal;
-            all.differs += its.differs;
-            all.behind += its.behind;
-            all.missing += its.missing;
-            all.over += its.over;
-            all.unanswered += its.unanswered;
-            all.skipped += its.skipped;
+            found.add(&actors.compared());
         }
-        Some(all)
+        let runtime = self.id.0;
+        Some(Comparison { runtime, found })
     }
 
     fn replace(&mut self, new: &Arc<Replacement>) {

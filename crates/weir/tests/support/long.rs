@@ -11,7 +11,7 @@ use serde_json::Value;
 
 use crate::process::{children, signal};
 use crate::support::compare::{Run, flows, sorted};
-use crate::support::{Folder, conserved, example, number, run, weir};
+use crate::support::{Folder, conserved, example, nothing_is_lost, number, run, weir};
 
 /// Three hosts with a runtime each.
 pub(crate) const HOSTS: &str = "  - {name: alpha, runtimes: 1}\n  - {name: beta, runtimes: 1}\n  \
@@ -186,4 +186,15 @@ impl Long {
 pub(crate) fn findings(run: &Run) -> Vec<&String> {
     let found = |event: &&String| !event.contains("\"event_type\":\"flow\"");
     run.events.iter().filter(found).collect()
+}
+
+/// Both have put out the same packets and findings, and nothing is lost.
+#[track_caller]
+pub(crate) fn same_packets(plain: &Run, run: &Run) {
+    for field in ["packets_in", "packets_out", "bytes_out", "emitted", "held"] {
+        assert_eq!(plain.summary[field], run.summary[field], "{field}");
+    }
+    nothing_is_lost(&run.summary);
+    assert!(plain.out == run.out, "packets of flows differ");
+    assert!(findings(plain) == findings(run), "other events");
 }

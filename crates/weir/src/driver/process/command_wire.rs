@@ -12,6 +12,7 @@ use weir_nf::host::Stage;
 use weir_nf::{Phase, ShownField, ShownValue};
 use weir_packet::filter::Filter;
 use weir_packet::{Direction, FlowKey, Time};
+use weir_protocol::actors::Compared;
 use weir_runtime::watch::TapPoint;
 use weir_runtime::{FlowName, OpenFlow, Remembered};
 
@@ -183,18 +184,18 @@ pub(super) struct SaidComparison {
 }
 
 impl From<Comparison> for SaidComparison {
-    fn from(its: Comparison) -> SaidComparison {
+    fn from(Comparison { runtime, found }: Comparison) -> SaidComparison {
         SaidComparison {
-            runtime: its.runtime,
-            round: its.round,
-            left: its.left,
-            equal: its.equal,
-            differs: its.differs,
-            behind: its.behind,
-            missing: its.missing,
-            over: its.over,
-            unanswered: its.unanswered,
-            skipped: its.skipped,
+            runtime,
+            round: found.round,
+            left: found.left,
+            equal: found.equal,
+            differs: found.differs,
+            behind: found.behind,
+            missing: found.missing,
+            over: found.over,
+            unanswered: found.unanswered,
+            skipped: found.skipped,
         }
     }
 }
@@ -203,15 +204,17 @@ impl From<SaidComparison> for Comparison {
     fn from(said: SaidComparison) -> Comparison {
         Comparison {
             runtime: said.runtime,
-            round: said.round,
-            left: said.left,
-            equal: said.equal,
-            differs: said.differs,
-            behind: said.behind,
-            missing: said.missing,
-            over: said.over,
-            unanswered: said.unanswered,
-            skipped: said.skipped,
+            found: Compared {
+                round: said.round,
+                left: said.left,
+                equal: said.equal,
+                differs: said.differs,
+                behind: said.behind,
+                missing: said.missing,
+                over: said.over,
+                unanswered: said.unanswered,
+                skipped: said.skipped,
+            },
         }
     }
 }
