@@ -134,7 +134,7 @@ fn simulations() {
         (["--most-failures", "0"], ["--most-failures", "not in 1.."]),
         (["--seed", "18446744073709551616"], ["--seed", "too large"]),
         (["--replication", "often"], ["--replication", "each-burst"]),
-        (["--mode=ring", "--loggers=2"], ["`--loggers`", "links"]),
+        (["--mode=ring", "--hosts=2"], ["`--hosts`", "links"]),
         (["--in", "gen:flws=1"], ["`flws=1`", "flows"]),
     ] {
         let all = [["sim", "--quiet"], args].concat();

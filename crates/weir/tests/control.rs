@@ -240,7 +240,7 @@ fn flows_of_runs_without_interfaces_are_found_shown_and_ended() {
         );
         assert!(number(&stats, "/ports/in/0/packets") > 0, "{stats}");
         if more.contains(&"--runtimes") {
-            let of = |place: u64| json!({"place": place, "id": place, "state": "ready", "died": 0});
+            let of = |place: u64| json!({"place": place, "id": place, "state": "ready", "role": "runtime", "died": 0});
             assert_eq!(stats["runtimes"], json!([of(1), of(2)]), "{stats}");
         }
 
