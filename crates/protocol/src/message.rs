@@ -560,7 +560,7 @@ pub enum Message {
         view: View,
         /// As in the question.
         round: u32,
-        /// What was found.
+        /// The result.
         found: Comparison,
     },
 
@@ -644,7 +644,7 @@ pub enum Message {
     },
 }
 
-/// What a replica finds when its copy is compared with what the owner sent.
+/// The result of comparing a replica's copy with the state that its owner sent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Comparison {
     /// They are the same.

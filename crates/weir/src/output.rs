@@ -40,6 +40,14 @@ pub(crate) fn completion(shell: clap_complete::Shell) -> Outcome {
     Ok(Exit::Done)
 }
 
+/// The role of a member of a cluster.
+pub(crate) fn role(is_logger: bool) -> &'static str {
+    match is_logger {
+        true => "logger",
+        false => "runtime",
+    }
+}
+
 /// `1234567` as `1,234,567`.
 pub(crate) fn thousands(n: u64) -> String {
     let digits = n.to_string();

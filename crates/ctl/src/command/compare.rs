@@ -11,5 +11,5 @@ pub struct Comparison {
     pub found: Compared,
 }
 
-/// What a runtime has found so far; `None` of a thread that is none.
+/// The comparison of a runtime; `None` where the thread is no runtime's.
 pub type Comparing = Option<Comparison>;

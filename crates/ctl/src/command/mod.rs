@@ -60,7 +60,7 @@ pub enum Command {
     /// End the flows that match. The reply counts them; it is `None` where the thread
     /// runs no chain whose flows can be ended.
     End(Arc<Filter>, Reply<Option<Ended>>),
-    /// Tell how far the comparison of copies is, which begins anew where the first says so.
+    /// Tell how far the comparison of copies is. With `true` one begins, unless one is under way.
     Compare(bool, Reply<Comparing>),
     /// Move units between runtimes. The reply does not wait for them.
     Move(MoveUnits, Reply<Moving>),

@@ -26,7 +26,7 @@ pub trait CommandTarget {
         let _ = (chain, unit, key);
         false
     }
-    /// How far the comparison of copies is, which begins anew where `begin` says so.
+    /// How far the comparison of copies is. With `begin` one begins, unless one is under way.
     fn compare(&mut self, begin: bool) -> Comparing {
         let _ = begin;
         None

@@ -338,7 +338,7 @@ impl Asked {
         }
     }
 
-    /// How far each runtime's comparison of copies is, which begins anew where `begin` says so.
+    /// How far each runtime's comparison of copies is. With `begin` one begins, unless one is under way.
     pub(super) async fn compare(&self, begin: bool) -> Result<Vec<Comparison>, Status> {
         let answers = self.all(PROMPT, |reply| Command::Compare(begin, reply));
         let answers = answers.await?.into_iter();

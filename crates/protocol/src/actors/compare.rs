@@ -268,7 +268,7 @@ impl Actors {
         self.tell_runtime(from, answer);
     }
 
-    /// What the replica found. An answer to no question, or to one before, says nothing.
+    /// Counts a replica's answer. One that no question of this comparison is under way for is stale.
     pub(super) fn compared_at(
         &mut self,
         now: Time,
@@ -286,7 +286,7 @@ impl Actors {
         let (field, count) = match found {
             Comparison::Equal => (&mut done.equal, ActorCount::CompareEqual),
             Comparison::Differs => (&mut done.differs, ActorCount::CompareDiffers),
-            // What it lacks may be on its way.
+            // The missing updates may still be on their way: the unit is asked about again.
             Comparison::Behind | Comparison::Missing if !self.comparing.is_second => {
                 self.comparing.found_at = now;
                 return self.comparing.again.push(unit);

@@ -27,7 +27,7 @@ fn compare(bed: &mut Bed) -> Compared {
     bed.at(1).compared()
 }
 
-/// What came of the comparison with this number, so far nothing.
+/// A comparison with this number that has counted nothing.
 fn none(round: u32) -> Compared {
     Compared {
         round,
@@ -35,7 +35,7 @@ fn none(round: u32) -> Compared {
     }
 }
 
-/// What runtime 1 asks.
+/// Digest and round of the question that runtime 1 sends.
 fn question(bed: &mut Bed) -> (u64, u32) {
     let mut said = bed.said(1).into_iter();
     let found = said.find_map(|(_, message)| match message {
@@ -108,7 +108,7 @@ fn a_copy_that_differs_is_sent_whole() {
     );
 }
 
-/// What it lacks may be on its way; the second time it is sent.
+/// The first time the missing update may be on its way; the second time the state is sent whole.
 #[test]
 fn a_copy_that_is_behind_or_missing_is_asked_about_again_and_sent_whole() {
     for found in [Comparison::Behind, Comparison::Missing] {

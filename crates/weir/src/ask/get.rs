@@ -12,7 +12,7 @@ use super::upgrade::{listed, table};
 use crate::args::{Format, Get, GetWhat};
 use crate::exit::{Exit, Failure, Outcome};
 use crate::output;
-use crate::output::thousands;
+use crate::output::{role, thousands};
 
 /// The state of a cluster.
 struct Seen {
@@ -115,7 +115,7 @@ fn runtimes(seen: &Seen) -> (Value, Table) {
             "site": place.site,
             "process": known(place.process),
             "state": place.state,
-            "role": role(place),
+            "role": role(place.logger),
             "units": place.owns,
             "replicas": place.replicas,
             "unprotected": place.unprotected,
@@ -129,7 +129,7 @@ fn runtimes(seen: &Seen) -> (Value, Table) {
             place.site.clone(),
             process(place.process),
             place.state.clone(),
-            role(place).to_owned(),
+            role(place.logger).to_owned(),
             thousands(place.owns),
             thousands(place.replicas),
             thousands(place.unprotected),
@@ -138,14 +138,6 @@ fn runtimes(seen: &Seen) -> (Value, Table) {
         ]);
     }
     (all.into(), table)
-}
-
-/// What a place is for.
-pub(super) fn role(place: &v1::RuntimePlace) -> &'static str {
-    match place.logger {
-        true => "logger",
-        false => "runtime",
-    }
 }
 
 fn hosts(seen: &Seen) -> (Value, Table) {
@@ -245,13 +237,13 @@ fn replicas(seen: &Seen) -> (Value, Table) {
             "runtime": place.id,
             "host": place.host,
             "state": place.state,
-            "role": role(place),
+            "role": role(place.logger),
             "units": place.owns,
             "replicas": place.replicas,
             "unprotected": place.unprotected,
         }));
         table.push(vec![
-            format!("{} {}", role(place), place.id),
+            format!("{} {}", role(place.logger), place.id),
             place.host.clone(),
             "-".to_owned(),
             thousands(place.owns),

@@ -10,9 +10,8 @@ use crate::args::{Format, Stats};
 use crate::counters;
 use crate::exit::{Exit, Failure, Outcome};
 use crate::output;
-use crate::output::thousands;
+use crate::output::{role, thousands};
 
-use super::get::role;
 use super::rates::{Between, named};
 
 pub(crate) fn stats(args: &Stats) -> Outcome {
@@ -119,7 +118,7 @@ fn to_json(stats: &v1::GetStatsResponse) -> Value {
             "place": place.place,
             "id": place.id,
             "state": place.state,
-            "role": role(place),
+            "role": role(place.logger),
             "died": place.deaths,
         })
     };
@@ -211,7 +210,7 @@ fn write_ports(text: &mut String, way: &str, ports: &[v1::PortStats]) {
 }
 
 fn write_runtime(text: &mut String, place: &v1::RuntimePlace) {
-    let _ = write!(text, "{} {}: {}", role(place), place.id, place.state);
+    let _ = write!(text, "{} {}: {}", role(place.logger), place.id, place.state);
     if place.deaths > 0 {
         let (place, died) = (place.place, thousands(place.deaths));
         let _ = write!(text, "; {died} have died in its place, {place}");

@@ -7,7 +7,7 @@ use serde_json::{Map, Value, json};
 use crate::driver::ClusterEnd;
 
 use super::summary::More;
-use crate::output::thousands;
+use crate::output::{role, thousands};
 
 impl More for ClusterEnd {
     fn add_json(&self, value: &mut Value) {
@@ -16,14 +16,6 @@ impl More for ClusterEnd {
 
     fn add_text(&self, text: &mut String) {
         add_text(self, text);
-    }
-}
-
-/// The role of a member.
-fn role(is_logger: bool) -> &'static str {
-    match is_logger {
-        true => "logger",
-        false => "runtime",
     }
 }
 

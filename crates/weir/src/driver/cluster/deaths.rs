@@ -143,7 +143,7 @@ impl Cluster {
             return Ok(());
         };
         let was_known = member.failed_over;
-        let is_kept = member.kept.take().is_some();
+        let is_kept = std::mem::take(&mut member.kept);
         let before = match member.enter(State::Gone) {
             // It was to leave.
             State::Runs if is_kept => State::Drains,

@@ -82,8 +82,8 @@ pub(super) struct Member {
     pub(super) deaths: Restarts,
     /// How often one has died here.
     pub(super) died: u64,
-    /// How its units go once another one is ready: it was drained, and is the last one just now.
-    pub(super) kept: Option<MoveMode>,
+    /// It was drained and is the last one just now: its units go once another one is ready.
+    pub(super) kept: bool,
     /// How its units were last asked to go.
     pub(super) drained: MoveMode,
     /// The runtime here is dead and the switches know it; its process has not ended yet.
@@ -122,7 +122,7 @@ impl Member {
             entered: Instant::now(),
             deaths: Restarts::new(policy),
             died: 0,
-            kept: None,
+            kept: false,
             drained: MoveMode::Push,
             failed_over: false,
             since: None,

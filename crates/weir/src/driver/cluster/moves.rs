@@ -102,7 +102,7 @@ impl Cluster {
         }
         let before = self.member(runtime);
         let before = before.map(|member| {
-            (member.drained, member.kept) = (mode, None);
+            (member.drained, member.kept) = (mode, false);
             member.enter(State::Drains)
         });
         // One that drains already is asked again where its units do not go.
@@ -128,7 +128,7 @@ impl Cluster {
             return false;
         };
         member.enter(State::Runs);
-        member.kept = Some(member.drained);
+        member.kept = true;
         let id = member.ends.id;
         for chain in 0..self.chains.len() {
             if let Some(at) = self.internal.expect(self.chains.get_mut(chain), NO_CHAIN) {
@@ -148,9 +148,9 @@ impl Cluster {
     pub(super) fn drain_kept(&mut self) {
         for place in 0..self.members.len() {
             let is_other = |(other, its): (usize, &Member)| other != place && its.takes_units();
-            let kept = self.members.get(place).filter(|its| its.takes_units());
-            let kept = kept.and_then(|its| Some((its.ends.id, its.kept?)));
-            if let Some((id, mode)) = kept
+            let kept = self.members.get(place);
+            let kept = kept.filter(|its| its.kept && its.takes_units());
+            if let Some((id, mode)) = kept.map(|its| (its.ends.id, its.drained))
                 && self.members.iter().enumerate().any(is_other)
             {
                 // Where it is refused, it is asked for again.
@@ -161,7 +161,7 @@ impl Cluster {
 
     /// True of one whose drain was taken back, and goes on when another one is ready.
     pub(crate) fn is_kept(&self, runtime: RuntimeId) -> bool {
-        let mut kept = self.members.iter().filter(|its| its.kept.is_some());
+        let mut kept = self.members.iter().filter(|its| its.kept);
         kept.any(|its| its.ends.id == runtime && its.takes_units())
     }
 
@@ -169,7 +169,7 @@ impl Cluster {
     pub(crate) fn keep_for_good(&mut self, only: Option<RuntimeId>) {
         let members = self.members.iter_mut();
         let meant = members.filter(|its| only.is_none_or(|only| its.ends.id == only));
-        meant.for_each(|its| its.kept = None);
+        meant.for_each(|its| its.kept = false);
     }
 
     /// Starts one more runtime, which joins as soon as its memory is reserved: at a place that had

@@ -1,7 +1,6 @@
 //! A runtime's end of the link to its switch, and what it says before there is one.
 
 use std::net::UdpSocket;
-
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
