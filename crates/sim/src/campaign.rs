@@ -123,7 +123,7 @@ impl Campaign {
 
 /// Counters that stay at zero in a simulation without planted bugs; each has a test
 /// beside its code.
-const NOT_HERE: [&str; 29] = [
+const NOT_HERE: [&str; 30] = [
     // Only a peer that has the key and errs does that.
     "stream.messages_broken",
     "stream.messages_refused_too_long",
@@ -175,6 +175,7 @@ const NOT_HERE: [&str; 29] = [
     "actors.logger_lacks",
     // Two runtimes are always left.
     "switch.heir_awaited",
+    "switch.first_awaits",
     // Ticks without room wait instead.
     "switch.tick_refused",
     // Between hosts a repeat that finds no frame comes in the next round: ring mode owes it.

@@ -9,6 +9,9 @@ labels! {
         FirstOpened = "first_opened",
         /// A first view that nothing was let out of was opened again elsewhere.
         FirstOpenedAgain = "first_opened_again",
+        /// A first view was looked at whose packets are all here, and no runtime was there
+        /// to take them.
+        FirstAwaits = "first_awaits",
         /// A first view after the unit was lost.
         OpenedAfterLoss = "opened_after_loss",
         /// A planned view, mode push.

@@ -244,10 +244,16 @@ impl Switch {
     fn begin_again(&mut self, now: Time, pool: &mut FramePool, place: u32, not: Slot) {
         let unit = *self.units.at(place);
         let given_up = [unit.owner, unit.replica];
-        self.take_pending(place);
         let Some(owner) = self.dispatch(unit.id, not) else {
-            return self.lose(now, pool, place);
+            if !self.needs_view(place) {
+                // An owner that is here and refuses: no runtime's coming would change that.
+                return self.lose(now, pool, place);
+            }
+            // Nothing is lost yet. Packets are dropped until a runtime comes.
+            self.sweep.await_heir();
+            return self.counts.add(SwitchCount::FirstAwaits);
         };
+        self.take_pending(place);
         self.counts.add(SwitchCount::FirstOpenedAgain);
         let after_loss = unit.fresh & weir_packet::frame_flags::AFTER_LOSS != 0;
         self.begin_first(now, place, owner, after_loss);

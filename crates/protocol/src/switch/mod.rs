@@ -297,8 +297,8 @@ impl Switch {
             self.tell(slot, Message::Suspect { runtime: fenced });
         }
         self.tell_cluster();
-        if self.settings.replication != Replication::None {
-            // Units without a replica get one now.
+        // Units without a replica get one now, units that wait for a runtime go on.
+        if self.settings.replication != Replication::None || self.sweep.awaits_heir() {
             self.sweep.start(self.units.top());
         }
     }

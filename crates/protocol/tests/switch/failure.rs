@@ -58,6 +58,28 @@ fn nothing_is_lost_with_a_first_view_that_let_nothing_out() {
 }
 
 #[test]
+fn a_first_view_that_let_nothing_out_waits_for_a_runtime() {
+    let mut rig = Rig::new(settings(), 1);
+    rig.send(1, 1);
+    rig.send(1, 2);
+    let late = rig.queue(1);
+    rig.suspect(1);
+    assert!(rig.count(SwitchCount::FirstAwaits) > 0);
+    rig.send(1, 3);
+    assert_eq!(rig.dropped(SwitchDrop::NoRuntime), 1);
+    rig.pass(100);
+    assert_eq!(rig.dropped(SwitchDrop::OwnerLost), 0);
+    rig.switch.join(rig.now, rt(2));
+    rig.pass(0);
+    let frames = rig.queue(2);
+    assert_eq!(rig.clocks(&frames), [1, 2]);
+    rig.answer(1, late, Disposition::Out);
+    rig.answer(2, frames, Disposition::Out);
+    assert_eq!(rig.out(), [1, 2]);
+    rig.end();
+}
+
+#[test]
 fn a_replica_goes_on_after_a_death() {
     let (mut rig, unit, owner) = settled(each_burst(), 3);
     // One of its packets is stored by the replica, one is on its way.
