@@ -183,10 +183,14 @@ pub enum Plant {
     CopyOutdated,
     /// A flowlet that is over stays promised to its runtime.
     PromiseStays,
+    /// A first view that let nothing out is lost where no runtime is there.
+    FirstNotAwaited,
+    /// A runtime that comes does not make units go on that wait for one.
+    ComingUnseen,
 }
 
 /// All of them, with their names on a command line.
-const NAMES: [(Plant, &str); 85] = [
+const NAMES: [(Plant, &str); 87] = [
     (Plant::NoViewCheck, "no-view-check"),
     (Plant::NoFence, "no-fence"),
     (Plant::NoOrderAtGate, "no-order-at-gate"),
@@ -272,6 +276,8 @@ const NAMES: [(Plant, &str); 85] = [
     (Plant::GaugeAhead, "gauge-ahead"),
     (Plant::CopyOutdated, "copy-outdated"),
     (Plant::PromiseStays, "promise-stays"),
+    (Plant::FirstNotAwaited, "first-not-awaited"),
+    (Plant::ComingUnseen, "coming-unseen"),
 ];
 
 impl Plant {

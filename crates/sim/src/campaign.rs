@@ -173,7 +173,7 @@ const NOT_HERE: [&str; 30] = [
     "actors.held_for_frames",
     // A question has to be asked again and come when its view is settled.
     "actors.logger_lacks",
-    // Two runtimes are always left.
+    // Two runtimes are left but by `all-runtimes`, which is not among the faults of a campaign.
     "switch.heir_awaited",
     "switch.first_awaits",
     // Ticks without room wait instead.

@@ -50,11 +50,13 @@ pub enum Fault {
     Unlisted,
     /// The switch goes on for a while after its successor has started.
     TwoSwitches,
+    /// All runtimes die at once, and others start later; loggers stay.
+    AllRuntimes,
 }
 
 impl Fault {
     /// All, in the order of their bits.
-    pub const ALL: [Fault; 22] = [
+    pub const ALL: [Fault; 23] = [
         Fault::Delay,
         Fault::Loss,
         Fault::LossyBurst,
@@ -77,16 +79,18 @@ impl Fault {
         Fault::FewFrames,
         Fault::Unlisted,
         Fault::TwoSwitches,
+        Fault::AllRuntimes,
     ];
 
     /// Those that threads of one process, joined by queues, can have.
-    pub(crate) const IN_PROCESS: [Fault; 6] = [
+    pub(crate) const IN_PROCESS: [Fault; 7] = [
         Fault::Delay,
         Fault::Pause,
         Fault::Crash,
         Fault::DoubleCrash,
         Fault::FullBuffers,
         Fault::FewFrames,
+        Fault::AllRuntimes,
     ];
 
     /// Its name on a command line.
@@ -114,6 +118,7 @@ impl Fault {
             Fault::FewFrames => "few-frames",
             Fault::Unlisted => "unlisted",
             Fault::TwoSwitches => "two-switches",
+            Fault::AllRuntimes => "all-runtimes",
         }
     }
 

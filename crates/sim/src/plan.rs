@@ -137,6 +137,11 @@ pub enum Step {
         /// When the switch hears of each, at the latest, in nanoseconds.
         notice: u64,
     },
+    /// All runtimes die; loggers stay.
+    AllRuntimes {
+        /// When the switch hears of each, at the latest, in nanoseconds.
+        notice: u64,
+    },
     /// A runtime is thought dead.
     Suspect {
         /// Which.
@@ -236,6 +241,7 @@ impl Step {
             Step::Pause { .. } => Fault::Pause,
             Step::Crash { .. } => Fault::Crash,
             Step::HostLoss { .. } => Fault::HostLoss,
+            Step::AllRuntimes { .. } => Fault::AllRuntimes,
             Step::Suspect { .. } => Fault::FalseSuspicion,
             Step::SwitchCrash { .. } => Fault::SwitchRestart,
             Step::Partition { .. } => Fault::Partition,
@@ -389,7 +395,7 @@ fn how_often(random: &mut Random, fault: Fault, end: u64) -> u64 {
         Fault::OneWay | Fault::Grey => random.within(1, per_100_ms(2)),
         Fault::CutOff => random.within(1, per_100_ms(1)),
         Fault::Skew => random.below(4),
-        Fault::TwoSwitches => random.within(1, 2),
+        Fault::TwoSwitches | Fault::AllRuntimes => random.within(1, 2),
         _ => 0,
     }
 }
@@ -443,6 +449,9 @@ fn one_fault(random: &mut Random, fault: Fault) -> Option<Step> {
         },
         Fault::HostLoss => Step::HostLoss {
             host: random.number() as u32,
+            notice: random.below(time),
+        },
+        Fault::AllRuntimes => Step::AllRuntimes {
             notice: random.below(time),
         },
         Fault::FalseSuspicion => Step::Suspect {

@@ -299,6 +299,12 @@ fn settings_for(plant: Plant) -> Settings {
             flowlets: Some(true),
             ..base
         },
+        Plant::FirstNotAwaited | Plant::ComingUnseen => Settings {
+            faults: of(&[Fault::AllRuntimes, Fault::Delay]),
+            some_faults: false,
+            replication: Some(Replication::None),
+            ..base
+        },
         Plant::NoRepeats => Settings {
             faults: of(&[Fault::Loss, Fault::LossyBurst]),
             some_faults: false,

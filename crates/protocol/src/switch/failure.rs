@@ -245,7 +245,8 @@ impl Switch {
         let unit = *self.units.at(place);
         let given_up = [unit.owner, unit.replica];
         let Some(owner) = self.dispatch(unit.id, not) else {
-            if !self.needs_view(place) {
+            let is_planted = self.settings.plant == Some(Plant::FirstNotAwaited);
+            if !self.needs_view(place) || is_planted {
                 // An owner that is here and refuses: no runtime's coming would change that.
                 return self.lose(now, pool, place);
             }

@@ -298,7 +298,9 @@ impl Switch {
         }
         self.tell_cluster();
         // Units without a replica get one now, units that wait for a runtime go on.
-        if self.settings.replication != Replication::None || self.sweep.awaits_heir() {
+        let is_awaited =
+            self.sweep.awaits_heir() && self.settings.plant != Some(Plant::ComingUnseen);
+        if self.settings.replication != Replication::None || is_awaited {
             self.sweep.start(self.units.top());
         }
     }

@@ -259,7 +259,7 @@ impl World<'_> {
             false => "deaths_noticed_by_beats",
         });
         // Silence comes when it comes: it may be a failure that meets another.
-        self.more_than_promised(id);
+        self.more_than_promised(&[id]);
         self.notice(no);
         if is_alive && self.useful().len() < 3 {
             self.start_later(no, 5_000_000);

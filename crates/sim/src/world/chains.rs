@@ -95,12 +95,13 @@ impl<'a> World<'a> {
     }
 
     /// Runtimes may die that some unit depends on: none of this chain's is promised any more.
-    pub(super) fn more_than_promised(&mut self, id: RuntimeId) {
-        if !self.checker.can_lose(&[id], &Seen(&self.processes)) {
-            self.count("beats_beyond_promise");
+    pub(super) fn more_than_promised(&mut self, dying: &[RuntimeId]) {
+        if !self.checker.can_lose(dying, &Seen(&self.processes)) {
+            self.count("beyond_promise");
             self.checker.lenient = true;
         }
-        self.others().for_each(|other| other.more_than_promised(id));
+        self.others()
+            .for_each(|other| other.more_than_promised(dying));
     }
 
     /// Tells the other chains' switches of a death.

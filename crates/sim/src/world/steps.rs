@@ -58,9 +58,13 @@ impl World<'_> {
                 None => self.put_off(number),
             },
             Step::HostLoss { host, notice } => match self.host_to_lose(host) {
-                Some(lost) => self.lose_host(&lost, notice),
+                Some(lost) => {
+                    self.count("hosts_lost");
+                    self.lose_at_once(&lost, notice);
+                }
                 None => self.put_off(number),
             },
+            Step::AllRuntimes { notice } => self.lose_all_runtimes(notice),
             // Only a switch suspects.
             Step::Suspect { who } => match self.switch.and_then(|_| self.victim(who)) {
                 Some(no) => self.suspect(no),
@@ -141,8 +145,7 @@ impl World<'_> {
     }
 
     /// All these die at once, and each is noticed in its time.
-    fn lose_host(&mut self, lost: &[ProcessNo], notice: u64) {
-        self.count("hosts_lost");
+    fn lose_at_once(&mut self, lost: &[ProcessNo], notice: u64) {
         for &no in lost {
             let (notice, restart) = (
                 self.random.below(notice.max(1)),
@@ -150,6 +153,15 @@ impl World<'_> {
             );
             self.crash(no, notice, Some(restart));
         }
+    }
+
+    /// All runtimes die at once. What no logger has is lost.
+    fn lose_all_runtimes(&mut self, notice: u64) {
+        let lost = self.numbers_of(|p| p.is_alive() && p.runtime().is_some() && !p.is_logger);
+        let ids: Vec<RuntimeId> = lost.iter().filter_map(|no| self.runtime_id(*no)).collect();
+        self.count("all_runtimes_lost");
+        self.more_than_promised(&ids);
+        self.lose_at_once(&lost, notice);
     }
 
     /// True where the switch may fail now.
