@@ -1,6 +1,7 @@
 //! Flow time: the instant a packet entered weir, in nanoseconds.
 
 use core::fmt;
+use core::str::FromStr;
 
 /// Nanoseconds since the Unix epoch, stamped once, at ingress.
 ///
@@ -46,6 +47,63 @@ impl fmt::Display for Time {
     }
 }
 
+/// Reads what [`Time`] is printed as; further digits of the second are ignored.
+impl FromStr for Time {
+    type Err = NoTime;
+
+    fn from_str(text: &str) -> Result<Time, NoTime> {
+        let (day, rest) = text.split_once('T').ok_or(NoTime)?;
+        let (clock, rest) = rest.split_once('.').ok_or(NoTime)?;
+        let (fraction, _) = rest.split_once("+0000").ok_or(NoTime)?;
+        let [year, month, day] = three(day, '-').ok_or(NoTime)?;
+        let [h, m, s] = three(clock, ':').ok_or(NoTime)?;
+        let micros = fraction.get(..6).ok_or(NoTime)?;
+        let micros: u64 = micros.parse().map_err(|_| NoTime)?;
+        let is_one = (1970..=2554).contains(&year)
+            && (1..=12).contains(&month)
+            && (1..=31).contains(&day)
+            && h < 24
+            && m < 60
+            && s < 60;
+        if !is_one {
+            return Err(NoTime);
+        }
+        let days = days_from_civil(i64::from(year), month, day) as u64;
+        let seconds = days * 86_400 + u64::from(h * 3_600 + m * 60 + s);
+        Ok(Time(seconds * 1_000_000_000 + micros * 1_000))
+    }
+}
+
+/// Three numbers with a sign between them.
+fn three(text: &str, sign: char) -> Option<[u32; 3]> {
+    let mut parts = text.split(sign).map(|part| part.parse().ok());
+    let numbers = [parts.next()??, parts.next()??, parts.next()??];
+    parts.next().is_none().then_some(numbers)
+}
+
+/// The text is no time as [`Time`] is printed, from 1970 to 2554.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct NoTime;
+
+impl fmt::Display for NoTime {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("no time: write 2026-11-28T12:00:00.000000+0000")
+    }
+}
+
+impl core::error::Error for NoTime {}
+
+/// Number of the day of a proleptic Gregorian date since 1970-01-01: [`civil_from_days`] backwards.
+const fn days_from_civil(year: i64, month: u32, day: u32) -> i64 {
+    let year = year - (month <= 2) as i64;
+    let era = year.div_euclid(400);
+    let year_of_era = year.rem_euclid(400);
+    let shifted_month = if month > 2 { month - 3 } else { month + 9 } as i64;
+    let day_of_year = (153 * shifted_month + 2) / 5 + day as i64 - 1;
+    let day_of_era = year_of_era * 365 + year_of_era / 4 - year_of_era / 100 + day_of_year;
+    era * 146_097 + day_of_era - 719_468
+}
+
 /// Proleptic Gregorian date, as year, month and day, of a day number since 1970-01-01; days before it are negative.
 ///
 /// Years are counted from March, so that the leap day is the last of the year.
@@ -70,6 +128,28 @@ pub const fn civil_from_days(days: i64) -> (i64, u32, u32) {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn what_is_printed_is_read() {
+        for days in (0..212_000_u64).step_by(17) {
+            let time = Time((days * 86_400 + days % 86_400) * 1_000_000_000 + days * 1_000);
+            assert_eq!(time.to_string().parse(), Ok(time));
+        }
+        for wrong in [
+            "",
+            "2026-11-28",
+            "2026-11-28T12:00:00+0000",
+            "2026-11-28T12:00:00.000000",
+            "2026-11-28T12:00:00.000000+0100",
+            "2026-13-28T12:00:00.000000+0000",
+            "1969-11-28T12:00:00.000000+0000",
+            "2026-11-28T24:00:00.000000+0000",
+            "2026-11-28-1T12:00:00.000000+0000",
+            "x-11-28T12:00:00.000000+0000",
+        ] {
+            assert_eq!(wrong.parse::<Time>(), Err(NoTime), "{wrong}");
+        }
+    }
 
     #[test]
     fn prints_known_instants() {

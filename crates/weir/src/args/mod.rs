@@ -220,9 +220,11 @@ pub(crate) struct Run {
     #[arg(long = "out", value_name = "[NAME=]PORT")]
     pub(crate) out: Vec<String>,
     /// Append events as JSON lines (Suricata's EVE field names) to a file; `-` is
-    /// standard output, `unix:PATH` a Unix socket. SIGHUP opens it again
+    /// standard output, `unix:PATH` a Unix socket, `ipfix:udp:HOST[:PORT]` and
+    /// `syslog:udp:HOST[:PORT]` a collector (`tcp`, too). SIGHUP opens it again. Several targets
+    /// get all events each
     #[arg(long, value_name = "TARGET")]
-    pub(crate) events: Option<PathBuf>,
+    pub(crate) events: Vec<PathBuf>,
     /// With interfaces: end after so many seconds
     #[arg(long = "for", value_name = "SECONDS", value_parser = seconds)]
     pub(crate) duration: Option<std::time::Duration>,

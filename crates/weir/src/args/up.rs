@@ -32,9 +32,9 @@ pub(crate) struct Up {
     /// File with the key that the hosts share: 32 hexadecimal digits
     #[arg(long, value_name = "FILE", requires = "host")]
     pub(crate) key: Option<PathBuf>,
-    /// Append events as JSON lines to a file, as `weir run` does
+    /// Append events as JSON lines to a file, or send them to a collector, as `weir run` does
     #[arg(long, value_name = "TARGET")]
-    pub(crate) events: Option<PathBuf>,
+    pub(crate) events: Vec<PathBuf>,
     /// With interfaces: end after so many seconds
     #[arg(long = "for", value_name = "SECONDS", value_parser = seconds)]
     pub(crate) duration: Option<std::time::Duration>,

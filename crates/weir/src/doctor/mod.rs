@@ -117,7 +117,7 @@ fn need_of(args: &Doctor, kinds: &[Kind]) -> Result<Need, Failure> {
     let also = Also {
         chain,
         script: None,
-        events: None,
+        events: &[],
     };
     let ports = Ports::parse(&args.input, &args.out, &file, also)?;
     let live = (!none).then(|| ports.live());

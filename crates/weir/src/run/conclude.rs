@@ -41,7 +41,8 @@ pub(super) fn print(args: &Run, ports: &Ports, summary: Summary) -> Result<(), F
         Format::Text => table::render(&summary),
     };
     // Packets or events on standard output are for another program.
-    if ports.write_to_standard_output() || args.events.as_deref() == Some(Path::new("-")) {
+    let mut events = args.events.iter();
+    if ports.write_to_standard_output() || events.any(|target| target == Path::new("-")) {
         say(format_args!("{}", text.trim_end()));
         Ok(())
     } else {

@@ -13,10 +13,10 @@ pub(super) fn engine_config(args: &Run, seed: u64) -> RuntimeConfig {
         seed,
         advise: weir_io::advise_large_pages,
         cycles: weir_io::cycles,
-        event_bytes: if args.events.is_some() {
-            EVENT_BYTES
-        } else {
+        event_bytes: if args.events.is_empty() {
             0
+        } else {
+            EVENT_BYTES
         },
         audit: args.audit,
         ..RuntimeConfig::default()

@@ -102,7 +102,7 @@ impl<C: Executor> Line<C> {
         file: &ChainFile,
         ports: &Ports,
     ) -> Result<Line<C>, Failure> {
-        let events = args.events.as_deref().map(EventFile::create).transpose()?;
+        let events = EventFile::create(&args.events)?;
         Ok(Line {
             executor,
             input,

@@ -137,7 +137,7 @@ fn run_loaded(
     let also = Also {
         chain: &args.chain,
         script: args.script.as_deref(),
-        events: args.events.as_deref(),
+        events: &args.events,
     };
     let ports = Ports::parse(&args.input, &args.out, file, also)?;
     live::check(args, &ports)?;

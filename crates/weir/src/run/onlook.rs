@@ -39,7 +39,7 @@ fn ports_of(args: &Run, file: &ChainFile) -> Result<Ports, Failure> {
     let also = Also {
         chain: &args.chain,
         script: None,
-        events: None,
+        events: &[],
     };
     let ports = Ports::parse(&args.input, &args.out, file, also)?;
     if ports.are_live() {

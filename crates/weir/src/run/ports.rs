@@ -1,6 +1,6 @@
 //! The ports of a run, and the side of the chain that each is on.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use weir_graph::ChainFile;
 use weir_io::live::LiveSpec;
@@ -40,8 +40,8 @@ pub(crate) struct Also<'a> {
     pub(crate) chain: &'a Path,
     /// The script.
     pub(crate) script: Option<&'a Path>,
-    /// File that events are written to.
-    pub(crate) events: Option<&'a Path>,
+    /// Targets that events are written to.
+    pub(crate) events: &'a [PathBuf],
 }
 
 /// The ports of a run.
@@ -65,16 +65,17 @@ impl Ports {
             inputs: read(inputs, &declared, Side::Inside)?,
             outputs: read(outputs, &declared, Side::Outside)?,
         };
-        let specs = |ports: &'_ [RunPort], also: Option<&Path>| {
-            let also = also.map(|path| PortSpec::Capture(path.to_owned()));
+        let specs = |ports: &'_ [RunPort], also: &[&Path]| {
+            let also = also.iter().map(|path| PortSpec::Capture(path.into()));
             let specs = ports.iter().map(|p| p.spec.clone());
             specs.chain(also).collect::<Vec<_>>()
         };
-        let mut inputs = specs(&ports.inputs, Some(also.chain));
+        let mut inputs = specs(&ports.inputs, &[also.chain]);
         inputs.extend(also.script.map(|path| PortSpec::Capture(path.to_owned())));
-        let events = also.events.map(Target::parse);
-        let events = events.as_ref().and_then(Target::file);
-        check_apart(&inputs, &specs(&ports.outputs, events))
+        let events = also.events.iter().map(|target| Target::parse(target));
+        let events = events.collect::<Result<Vec<Target>, Failure>>()?;
+        let events: Vec<&Path> = events.iter().filter_map(Target::file).collect();
+        check_apart(&inputs, &specs(&ports.outputs, &events))
             .map_err(|error| Failure::usage(error.to_string()))?;
         Ok(ports)
     }

@@ -1,8 +1,9 @@
 //! Writing events: what a slow, full or absent target means for the run.
 
+mod export;
+mod outlet;
 mod target;
 
-use std::io::{self, ErrorKind};
 use std::path::Path;
 use std::time::{Duration, Instant};
 
@@ -12,117 +13,76 @@ use weir_nf::EventLimiter;
 use crate::exit::Failure;
 use crate::say::say;
 
+use outlet::Outlet;
 pub(crate) use target::Target;
-use target::{Sink, slow};
 
-/// Octets that are gathered before they are written.
-const GATHERED: usize = 1 << 18;
-/// How soon a slow reader is offered more.
-const RETRY: Duration = Duration::from_millis(1);
-/// How soon a target that is gone is opened again.
-const REOPEN: Duration = Duration::from_millis(500);
 /// How often SIGHUP is looked for.
 const LOOK: Duration = Duration::from_millis(100);
-/// How long the end of a run waits for a reader that takes nothing.
-const PATIENCE: Duration = Duration::from_secs(1);
-/// A datagram longer than the socket's buffer.
-const TOO_LONG: Option<i32> = Some(rustix::io::Errno::MSGSIZE.raw_os_error());
 
-/// The target of a run's events, and the lines that it has not taken yet.
+/// The targets of a run's events: each gets all of them.
 pub(crate) struct EventFile {
-    target: Target,
-    /// `None` where a socket's listener is gone.
-    sink: Option<Sink>,
-    /// Writers wait for a slow reader, and a failure ends the run.
-    waits: bool,
-    /// SIGHUP has the target opened again, for log rotation.
+    outlets: Vec<Outlet>,
+    /// SIGHUP has the targets opened again, for log rotation.
     hangups: Option<Hangups>,
     looked: Instant,
-    /// How long a reader that has left no room is waited for.
-    patience: Duration,
     /// Keeps back what functions want written only now and then.
     limiter: EventLimiter,
-    /// Lines that are not written yet.
-    waiting: Vec<u8>,
-    /// `waiting` begins within a line, whose first part is written.
-    begun: bool,
-    /// Lines that could not be kept.
-    lost: u64,
-    /// The last write failed.
-    stuck: bool,
-    tried: Instant,
-    /// The last attempt to open a target that was gone.
-    opened: Instant,
-    warned: bool,
+    /// Lines that the limiter has let pass.
+    passed: Vec<u8>,
 }
 
 impl EventFile {
-    /// For a run over captures: it waits for its reader and fails without it.
-    /// Lines of a regular file come behind those that it has.
-    pub(crate) fn create(path: &Path) -> Result<EventFile, Failure> {
-        let target = Target::parse(path);
-        let sink = target.open(true);
-        let sink = sink.map_err(|error| cannot_open(&target, &error))?;
-        EventFile::of(target, Some(sink), true).with_hangups()
+    /// For a run over captures: it waits for its readers and fails without them.
+    /// Lines of a regular file come behind those that it has. `None` without a target.
+    pub(crate) fn create(targets: &[impl AsRef<Path>]) -> Result<Option<EventFile>, Failure> {
+        EventFile::open(targets, Outlet::create)
     }
 
     /// For a run between interfaces, which no reader holds up. A socket that no
-    /// program listens on is connected to later.
-    pub(crate) fn live(path: &Path) -> Result<EventFile, Failure> {
-        let target = Target::parse(path);
-        let mut events = match target.open(false) {
-            Ok(sink) => EventFile::of(target, Some(sink), false),
-            Err(error) if matches!(target, Target::Socket(_)) => {
-                let mut events = EventFile::of(target, None, false);
-                events.warn(&error);
-                events
-            }
-            Err(error) => return Err(cannot_open(&target, &error)),
-        };
-        events.stuck = events.sink.is_none();
-        events.with_hangups()
+    /// program listens on is connected to later. `None` without a target.
+    pub(crate) fn live(targets: &[impl AsRef<Path>]) -> Result<Option<EventFile>, Failure> {
+        EventFile::open(targets, Outlet::live)
     }
 
-    fn of(target: Target, sink: Option<Sink>, waits: bool) -> EventFile {
-        let now = Instant::now();
-        EventFile {
-            target,
-            sink,
-            waits,
-            hangups: None,
-            looked: now,
-            patience: Duration::ZERO,
-            limiter: EventLimiter::default(),
-            waiting: Vec::with_capacity(GATHERED),
-            begun: false,
-            lost: 0,
-            stuck: false,
-            tried: now,
-            opened: now,
-            warned: false,
+    fn open(
+        targets: &[impl AsRef<Path>],
+        open: impl Fn(Target) -> Result<Outlet, Failure>,
+    ) -> Result<Option<EventFile>, Failure> {
+        let targets = targets
+            .iter()
+            .map(|text| open(Target::parse(text.as_ref())?));
+        let outlets = targets.collect::<Result<Vec<Outlet>, Failure>>()?;
+        if outlets.is_empty() {
+            return Ok(None);
         }
-    }
-
-    fn with_hangups(mut self) -> Result<EventFile, Failure> {
+        let mut events = EventFile::of(outlets);
         let hangups = Hangups::open();
-        self.hangups = Some(
+        events.hangups = Some(
             hangups.map_err(|error| Failure::outside(format!("can't wait for SIGHUP: {error}")))?,
         );
-        Ok(self)
+        Ok(Some(events))
     }
 
-    /// Writes whole lines; waits for the reader.
-    pub(crate) fn write_lines(&mut self, lines: &[u8]) -> Result<(), Failure> {
-        self.limiter.pass(lines, &mut self.waiting);
-        self.look()?;
-        match self.waiting.len() >= GATHERED {
-            true => self.finish(),
-            false => Ok(()),
+    fn of(outlets: Vec<Outlet>) -> EventFile {
+        EventFile {
+            outlets,
+            hangups: None,
+            looked: Instant::now(),
+            limiter: EventLimiter::default(),
+            passed: Vec::new(),
         }
+    }
+
+    /// Writes whole lines; waits for the readers.
+    pub(crate) fn write_lines(&mut self, lines: &[u8]) -> Result<(), Failure> {
+        self.limit(lines);
+        self.look()?;
+        let passed = &self.passed;
+        self.outlets.iter_mut().try_for_each(|to| to.write(passed))
     }
 
     pub(crate) fn finish(&mut self) -> Result<(), Failure> {
-        self.flush().map_err(|error| self.failure(&error))
+        self.outlets.iter_mut().try_for_each(Outlet::finish)
     }
 
     /// As [`EventFile::write_lines`], without waiting: lines that there is no
@@ -131,16 +91,15 @@ impl EventFile {
         if lines.is_empty() {
             return;
         }
-        if self.waiting.len() + lines.len() > GATHERED && self.may_try() {
-            self.try_flush();
+        self.limit(lines);
+        for outlet in &mut self.outlets {
+            outlet.offer(&self.passed);
         }
-        // Lines are kept or lost whole.
-        if self.stuck && self.waiting.len() + lines.len() > GATHERED {
-            self.lost += count(lines);
-            self.warn(&slow());
-        } else {
-            self.limiter.pass(lines, &mut self.waiting);
-        }
+    }
+
+    fn limit(&mut self, lines: &[u8]) {
+        self.passed.clear();
+        self.limiter.pass(lines, &mut self.passed);
     }
 
     /// What of the lines was kept back.
@@ -148,31 +107,15 @@ impl EventFile {
         &self.limiter
     }
 
-    /// A full disk stays full for a while; a pipe may have room soon.
-    fn may_try(&self) -> bool {
-        let reader = self.sink.as_ref().is_some_and(Sink::has_reader);
-        !self.stuck || reader && self.tried.elapsed() >= RETRY
-    }
-
-    /// Writes what waits and warns once where it can't. To be called again from
-    /// time to time.
+    /// Writes what waits. To be called again from time to time.
     pub(crate) fn try_flush(&mut self) {
-        let looked = self.look();
-        let flushed = self.flush();
-        self.stuck = flushed.is_err();
-        self.tried = Instant::now();
-        if let Err(failure) = looked {
+        if let Err(failure) = self.look() {
             say(format_args!("warning: {}", failure.why()));
         }
-        match flushed {
-            // Nothing is lost yet.
-            Err(error) if error.kind() == ErrorKind::WouldBlock => {}
-            Err(error) => self.warn(&error),
-            Ok(()) => {}
-        }
+        self.outlets.iter_mut().for_each(Outlet::try_flush);
     }
 
-    /// Opens the target again where SIGHUP asked for that.
+    /// Opens the targets again where SIGHUP asked for that.
     fn look(&mut self) -> Result<(), Failure> {
         if self.looked.elapsed() < LOOK {
             return Ok(());
@@ -184,144 +127,28 @@ impl EventFile {
         }
     }
 
+    /// All of them, also where one fails.
     fn reopen(&mut self) -> Result<(), Failure> {
-        // Lines from before the signal belong to the file from before it.
-        let _ = self.flush();
-        if self.target == Target::StandardOutput {
-            return Ok(());
-        }
-        match self.target.open(self.waits) {
-            Ok(sink) => {
-                self.abandon_line();
-                self.sink = Some(sink);
-                self.warned = false;
-                Ok(())
-            }
-            // The file that was open takes further events.
-            Err(error) => Err(cannot_open(&self.target, &error)),
-        }
-    }
-
-    fn warn(&mut self, error: &io::Error) {
-        if !self.warned {
-            self.warned = true;
-            let failure = self.failure(error);
-            say(format_args!(
-                "warning: {}; packets pass on, and events that there is no room for are lost \
-                 until it can be written to",
-                failure.why()
-            ));
-        }
+        let all = self.outlets.iter_mut().map(Outlet::reopen);
+        all.fold(Ok(()), Result::and)
     }
 
     /// No more packets come: from here on a reader that takes something now and
     /// then is waited for, so that it gets the last events.
     pub(crate) fn wait_for_reader(&mut self) {
-        self.patience = PATIENCE;
-        self.stuck = false;
+        self.outlets.iter_mut().for_each(Outlet::wait_for_reader);
     }
 
     /// The end of a run that offered lines: how many were lost, those included
-    /// that still wait and can't be written.
+    /// that still wait and can't be written. One that two targets lack counts twice.
     pub(crate) fn settle(&mut self) -> u64 {
-        self.try_flush();
-        self.lost += count(&self.waiting);
-        self.waiting.clear();
-        self.lost
+        self.outlets.iter_mut().map(Outlet::settle).sum()
     }
 
     /// The failure that lines were lost.
     pub(crate) fn loss(&self) -> Result<(), Failure> {
-        match self.lost {
-            0 => Ok(()),
-            lost => Err(Failure::outside(format!(
-                "{lost} events could not be written to {}",
-                self.target
-            ))),
-        }
+        self.outlets.iter().try_for_each(Outlet::loss)
     }
-
-    /// Writes what waits. Lines that were written before a failure don't wait
-    /// any more.
-    fn flush(&mut self) -> io::Result<()> {
-        let mut written = 0;
-        let result = loop {
-            let rest = self.waiting.get(written..).unwrap_or_default();
-            if rest.is_empty() {
-                break Ok(());
-            }
-            if self.sink.is_none() && self.opened.elapsed() >= REOPEN {
-                self.opened = Instant::now();
-                self.sink = self.target.open(self.waits).ok();
-            }
-            let Some(sink) = &mut self.sink else {
-                break Err(gone());
-            };
-            match sink.write(rest, self.patience) {
-                Ok(octets) => written += octets,
-                Err(error) if error.raw_os_error() == TOO_LONG => {
-                    written += line_length(rest);
-                    self.lost += 1;
-                }
-                Err(error) => break Err(error),
-            }
-        };
-        if let Some(last) = written.checked_sub(1) {
-            self.begun = self.waiting.get(last) != Some(&b'\n');
-        }
-        self.waiting.drain(..written);
-        if let Err(error) = &result {
-            // The reader is not waited for twice.
-            self.patience = Duration::ZERO;
-            let slow = error.kind() == ErrorKind::WouldBlock;
-            if !slow && matches!(self.target, Target::Socket(_)) && self.sink.take().is_some() {
-                // The next listener would get the rest of a line.
-                self.abandon_line();
-            }
-        }
-        result
-    }
-
-    /// Drops the rest of a line that is written in part.
-    fn abandon_line(&mut self) {
-        if std::mem::take(&mut self.begun) {
-            self.waiting.drain(..line_length(&self.waiting));
-            self.lost += 1;
-        }
-    }
-
-    fn failure(&self, error: &io::Error) -> Failure {
-        let help = match error.kind() {
-            ErrorKind::StorageFull => "; free some space or write to another disk",
-            _ => "",
-        };
-        Failure::outside(format!(
-            "can't write events to {}: {error}{help}",
-            self.target
-        ))
-    }
-}
-
-fn cannot_open(target: &Target, error: &io::Error) -> Failure {
-    let help = match target {
-        Target::Socket(_) => "; start the program that listens there first",
-        _ => "",
-    };
-    Failure::outside(format!("can't open the event file {target}: {error}{help}"))
-}
-
-fn gone() -> io::Error {
-    io::Error::new(ErrorKind::NotConnected, "no program listens there")
-}
-
-/// Length of the first line.
-fn line_length(lines: &[u8]) -> usize {
-    let end = lines.iter().position(|octet| *octet == b'\n');
-    end.map_or(lines.len(), |end| end + 1)
-}
-
-fn count(lines: &[u8]) -> u64 {
-    lines.iter().filter(|octet| **octet == b'\n').count() as u64
 }
 
 #[cfg(test)]

@@ -1,4 +1,4 @@
-//! The target of events: a file, a FIFO, a Unix socket, or standard output.
+//! The target of events: a file, a FIFO, a Unix socket, standard output, or a collector.
 
 use std::fmt;
 use std::fs::File;
@@ -13,6 +13,9 @@ use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::fs::{Mode, OFlags};
 use rustix::io::Errno;
 use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType, socket_with};
+
+use super::export::{Encoder, Export};
+use crate::exit::Failure;
 
 /// Octets that a pipe takes at once where it has room at all (POSIX's `PIPE_BUF`).
 const PIPE_BUF: usize = 4096;
@@ -29,16 +32,31 @@ pub(crate) enum Target {
     /// `unix:PATH`: a socket that another program listens on. Stream or
     /// datagram, as that program made it; a datagram is one line.
     Socket(PathBuf),
+    /// In another form than lines, for a collector.
+    Export(Export),
 }
 
 impl Target {
-    pub(crate) fn parse(text: &Path) -> Target {
-        match text.to_str() {
-            Some("-") => Target::StandardOutput,
-            Some(text) if text.starts_with(SOCKET) => {
-                Target::Socket(text.trim_start_matches(SOCKET).into())
-            }
-            _ => Target::Path(text.to_owned()),
+    /// Reads a target.
+    ///
+    /// # Errors
+    ///
+    /// A collector whose address can't be read, or found.
+    pub(crate) fn parse(path: &Path) -> Result<Target, Failure> {
+        let Some(text) = path.to_str() else {
+            return Ok(Target::Path(path.to_owned()));
+        };
+        if text == "-" {
+            return Ok(Target::StandardOutput);
+        }
+        if let Some(socket) = text.strip_prefix(SOCKET) {
+            return Ok(Target::Socket(socket.into()));
+        }
+        match Export::parse(text) {
+            None => Ok(Target::Path(path.to_owned())),
+            Some(export) => export
+                .map(Target::Export)
+                .map_err(|error| Failure::usage(format!("--events {text}: {error}"))),
         }
     }
 
@@ -48,6 +66,16 @@ impl Target {
             Target::Path(path) => Some(path),
             Target::StandardOutput => Some(Path::new("-")),
             Target::Socket(_) => None,
+            Target::Export(export) => export.file(),
+        }
+    }
+
+    /// True where another program listens, now or later.
+    pub(super) fn has_listener(&self) -> bool {
+        match self {
+            Target::Socket(_) => true,
+            Target::StandardOutput | Target::Path(_) => false,
+            Target::Export(export) => export.file().is_none(),
         }
     }
 
@@ -69,6 +97,20 @@ impl Target {
                 Ok(Sink::stream_unless_regular(file, waits))
             }
             Target::Socket(path) => connect(path, waits),
+            Target::Export(export) => {
+                let sink = match export.file() {
+                    Some(path) => {
+                        let file = File::options().append(true).create(true).open(path)?;
+                        Sink::stream_unless_regular(file, waits)
+                    }
+                    None => Sink::stream(export.connect(waits)?.into(), waits),
+                };
+                Ok(Sink {
+                    datagrams: export.is_datagrams(),
+                    encoded: Some(Encoded::by(export.encoder())),
+                    ..sink
+                })
+            }
         }
     }
 }
@@ -79,6 +121,7 @@ impl fmt::Display for Target {
             Target::StandardOutput => f.write_str("-"),
             Target::Path(path) => path.display().fmt(f),
             Target::Socket(path) => write!(f, "{SOCKET}{}", path.display()),
+            Target::Export(export) => export.fmt(f),
         }
     }
 }
@@ -143,6 +186,30 @@ pub(super) struct Sink {
     polled: Option<Arc<File>>,
     /// Each line is a message of its own.
     datagrams: bool,
+    /// What goes out in the place of lines.
+    encoded: Option<Encoded>,
+}
+
+/// Messages made of lines. What waits for room is the same message until it is written, or the
+/// session is over.
+struct Encoded {
+    encoder: Encoder,
+    message: Vec<u8>,
+    /// Octets of the message that are written.
+    written: usize,
+    /// Octets of the lines that it was made of.
+    taken: usize,
+}
+
+impl Encoded {
+    fn by(encoder: Encoder) -> Encoded {
+        Encoded {
+            encoder,
+            message: Vec::new(),
+            written: 0,
+            taken: 0,
+        }
+    }
 }
 
 impl Sink {
@@ -153,6 +220,7 @@ impl Sink {
             out,
             polled: None,
             datagrams: false,
+            encoded: None,
         }
     }
 
@@ -162,6 +230,7 @@ impl Sink {
             out: Box::new(Arc::clone(&file)),
             polled: (!waits).then_some(file),
             datagrams: false,
+            encoded: None,
         }
     }
 
@@ -182,16 +251,53 @@ impl Sink {
     ///
     /// `WouldBlock` where there is no room, and those of the system.
     pub(super) fn write(&mut self, lines: &[u8], patience: Duration) -> io::Result<usize> {
-        let mut part = lines;
+        let Some(mut encoded) = self.encoded.take() else {
+            let line = lines.iter().position(|octet| *octet == b'\n');
+            let line = line.and_then(|end| lines.get(..=end));
+            let whole = line.filter(|_| self.datagrams).unwrap_or(lines);
+            return self.write_some(whole, patience);
+        };
+        let written = self.write_encoded(&mut encoded, lines, patience);
+        self.encoded = Some(encoded);
+        written
+    }
+
+    /// Lines are written when their whole message is.
+    fn write_encoded(
+        &mut self,
+        encoded: &mut Encoded,
+        lines: &[u8],
+        patience: Duration,
+    ) -> io::Result<usize> {
+        if encoded.message.is_empty() {
+            encoded.taken = encoded.encoder.encode(lines, &mut encoded.message);
+        }
+        while let Some(rest @ [_, ..]) = encoded.message.get(encoded.written..) {
+            match self.write_some(rest, patience) {
+                Ok(octets) => encoded.written += octets,
+                Err(error) if error.kind() == ErrorKind::WouldBlock => return Err(error),
+                Err(error) => {
+                    encoded.message.clear();
+                    encoded.written = 0;
+                    return Err(error);
+                }
+            }
+        }
+        encoded.message.clear();
+        encoded.written = 0;
+        Ok(encoded.taken)
+    }
+
+    /// Writes a part of some octets, or all of a datagram.
+    fn write_some(&mut self, octets: &[u8], patience: Duration) -> io::Result<usize> {
+        let mut part = octets;
         if let Some(stream) = &self.polled {
             if !has_room(stream, patience)? {
                 return Err(slow());
             }
-            part = part.get(..PIPE_BUF).unwrap_or(part);
-        }
-        if self.datagrams {
-            let end = lines.iter().position(|octet| *octet == b'\n');
-            part = end.and_then(|end| lines.get(..=end)).unwrap_or(lines);
+            if !self.datagrams {
+                part = part.get(..PIPE_BUF).unwrap_or(part);
+            }
         }
         loop {
             match self.out.write(part) {

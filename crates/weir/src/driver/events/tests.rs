@@ -1,18 +1,29 @@
 //! Targets that are full, slow, gone or rotated.
 
 use std::fs::File;
-use std::io::{BufRead as _, Read as _, Write};
+use std::io::{self, BufRead as _, ErrorKind, Read as _, Write};
 use std::os::unix::net::{UnixDatagram, UnixListener};
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex};
 
 use rustix::fs::Mode;
 
+use super::outlet::{GATHERED, REOPEN};
+use super::target::Sink;
 use super::*;
 
 /// An event file of a live run.
 fn to(sink: Sink) -> EventFile {
-    EventFile::of(Target::Path("here".into()), Some(sink), false)
+    let target = Target::Path("here".into());
+    EventFile::of(vec![Outlet::of(target, Some(sink), false)])
+}
+
+fn live(target: &Path) -> EventFile {
+    EventFile::live(&[target]).unwrap().unwrap()
+}
+
+fn create(target: &Path) -> EventFile {
+    EventFile::create(&[target]).unwrap().unwrap()
 }
 
 /// A path of this test's own.
@@ -54,7 +65,7 @@ fn a_full_disk_loses_whole_lines_counts_them_and_is_written_to_when_it_has_room(
             events.try_flush();
         }
     }
-    assert!(events.lost > 0 && events.stuck);
+    assert!(events.outlets[0].lost > 0 && events.outlets[0].stuck);
     disk.0.lock().unwrap().0 = usize::MAX;
     events.try_flush();
     events.offer_lines(&line(7));
@@ -85,7 +96,7 @@ fn a_line_that_was_begun_is_not_gone_on_with() {
         ("old\nto", "old\nto\nnew\n"),
     ] {
         std::fs::write(&path, there).unwrap();
-        let mut events = EventFile::live(&path).unwrap();
+        let mut events = live(&path);
         events.write_lines(b"new\n").unwrap();
         events.finish().unwrap();
         assert_eq!(std::fs::read_to_string(&path).unwrap(), then);
@@ -110,7 +121,7 @@ fn a_pipe_that_nobody_reads_from_is_not_waited_for_and_one_that_is_read_gets_all
     let file = File::from(std::os::fd::OwnedFd::from(writer));
     let mut events = to(Sink::stream(file, false));
     offer(&mut events, 10_000);
-    assert!(events.lost > 0 && events.stuck);
+    assert!(events.outlets[0].lost > 0 && events.outlets[0].stuck);
     // Somebody reads: what waits is for them, and what comes at the end.
     let reader = std::thread::spawn(move || {
         let mut all = Vec::new();
@@ -118,8 +129,8 @@ fn a_pipe_that_nobody_reads_from_is_not_waited_for_and_one_that_is_read_gets_all
     });
     events.wait_for_reader();
     // However slow this machine is.
-    events.patience = Duration::from_secs(60);
-    let before = events.lost;
+    events.outlets[0].patience = Duration::from_secs(60);
+    let before = events.outlets[0].lost;
     offer(&mut events, 10_000);
     assert_eq!(events.settle(), before);
     drop(events);
@@ -134,7 +145,7 @@ fn a_fifo_without_a_reader_is_opened_and_its_reader_may_come_later() {
     let path = path_of("fifo");
     let fifo = rustix::fs::FileType::Fifo;
     rustix::fs::mknodat(rustix::fs::CWD, &path, fifo, Mode::RUSR | Mode::WUSR, 0).unwrap();
-    let mut events = EventFile::live(&path).unwrap();
+    let mut events = live(&path);
     offer(&mut events, 10);
     events.try_flush();
     let mut first = [0; 100];
@@ -149,12 +160,12 @@ fn a_fifo_without_a_reader_is_opened_and_its_reader_may_come_later() {
 fn what_a_file_has_stays_and_a_moved_file_is_left_at_a_hang_up() {
     let (path, moved) = (path_of("rotated"), path_of("rotated.1"));
     std::fs::write(&path, "old\n").unwrap();
-    for live in [false, true] {
-        let mut events = match live {
-            false => EventFile::create(&path).unwrap(),
-            true => EventFile::live(&path).unwrap(),
+    for is_live in [false, true] {
+        let mut events = match is_live {
+            false => create(&path),
+            true => live(&path),
         };
-        let mut write = |line: &str| match live {
+        let mut write = |line: &str| match is_live {
             false => events.write_lines(line.as_bytes()).unwrap(),
             true => {
                 events.offer_lines(line.as_bytes());
@@ -179,7 +190,7 @@ fn what_a_file_has_stays_and_a_moved_file_is_left_at_a_hang_up() {
 fn offer_until_written(events: &mut EventFile, lines: &[u8]) {
     events.offer_lines(lines);
     let end = Instant::now() + 20 * REOPEN;
-    while !events.waiting.is_empty() {
+    while !events.outlets[0].waiting.is_empty() {
         assert!(Instant::now() < end, "nothing is written");
         std::thread::sleep(Duration::from_millis(20));
         // Far more often than `REOPEN`, as the housekeeping of a live run does.
@@ -191,10 +202,10 @@ fn offer_until_written(events: &mut EventFile, lines: &[u8]) {
 fn a_socket_whose_listener_is_gone_loses_counted_lines_until_the_next_listens() {
     let path = path_of("socket");
     let target = PathBuf::from(format!("unix:{}", path.display()));
-    let mut events = EventFile::live(&target).unwrap();
+    let mut events = live(&target);
     offer(&mut events, 5_000);
-    let lost_before = events.lost;
-    assert!(lost_before > 0 && events.stuck);
+    let lost_before = events.outlets[0].lost;
+    assert!(lost_before > 0 && events.outlets[0].stuck);
     let listener = UnixListener::bind(&path).unwrap();
     let reader = std::thread::spawn(move || {
         let (stream, _) = listener.accept().unwrap();
@@ -208,7 +219,7 @@ fn a_socket_whose_listener_is_gone_loses_counted_lines_until_the_next_listens() 
     });
     offer_until_written(&mut events, b"");
     offer_until_written(&mut events, b"to the second\n");
-    assert!(events.lost >= lost_before);
+    assert!(events.outlets[0].lost >= lost_before);
     drop(events);
     let (first, rest) = reader.join().unwrap();
     assert!(first.iter().all(|line| line.len() == 99));
@@ -223,7 +234,7 @@ fn each_datagram_is_a_line_and_a_slow_reader_is_not_waited_for() {
     let path = path_of("datagrams");
     let reader = UnixDatagram::bind(&path).unwrap();
     let target = PathBuf::from(format!("unix:{}", path.display()));
-    let mut events = EventFile::live(&target).unwrap();
+    let mut events = live(&target);
     events.offer_lines(b"one\nother\n");
     events.try_flush();
     let mut buffer = [0; 200];
@@ -232,25 +243,70 @@ fn each_datagram_is_a_line_and_a_slow_reader_is_not_waited_for() {
         assert_eq!(&buffer[..length], line.as_bytes());
     }
     offer(&mut events, 10_000);
-    assert!(events.lost > 0 && events.stuck);
+    assert!(events.outlets[0].lost > 0 && events.outlets[0].stuck);
     assert_eq!(reader.recv(&mut buffer).unwrap(), 100);
     let longest = [vec![b'x'; 4 << 20], b"\n".to_vec()].concat();
-    let mut events = EventFile::live(&target).unwrap();
+    let mut events = live(&target);
     while reader.set_nonblocking(true).is_ok() && reader.recv(&mut buffer).is_ok() {}
-    events.waiting.extend_from_slice(&longest);
+    events.outlets[0].waiting.extend_from_slice(&longest);
     events.offer_lines(b"short\n");
     events.try_flush();
-    assert_eq!((events.lost, events.waiting.len()), (1, 0));
+    assert_eq!(
+        (events.outlets[0].lost, events.outlets[0].waiting.len()),
+        (1, 0)
+    );
     std::fs::remove_file(&path).unwrap();
 }
 
 #[test]
 fn a_run_over_captures_needs_the_listener_from_the_start() {
     let target = PathBuf::from(format!("unix:{}", path_of("nobody").display()));
-    let failure = EventFile::create(&target).err().unwrap();
+    let failure = EventFile::create(&[target]).err().unwrap();
     assert!(
         failure
             .why()
             .contains("start the program that listens there first")
     );
+}
+
+#[test]
+fn all_targets_get_all_events() {
+    let (one, other) = (path_of("first-target"), path_of("second-target"));
+    let mut events = EventFile::create(&[&one, &other]).unwrap().unwrap();
+    events.write_lines(b"for both\n").unwrap();
+    events.finish().unwrap();
+    for path in [one, other] {
+        assert_eq!(std::fs::read_to_string(&path).unwrap(), "for both\n");
+        std::fs::remove_file(&path).unwrap();
+    }
+}
+
+/// A collector that comes late gets what waits, whole.
+#[test]
+fn a_collector_may_come_later() {
+    let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = listener.local_addr().unwrap();
+    drop(listener);
+    let target = PathBuf::from(format!("syslog:tcp:{address}"));
+    let mut events = live(&target);
+    let line = "{\"timestamp\":\"1970-01-01T00:00:00.000000+0000\",\"event_type\":\"x\"}\n";
+    for _ in 0..5_000 {
+        events.offer_lines(line.as_bytes());
+        events.try_flush();
+    }
+    let lost = events.outlets[0].lost;
+    assert!(lost > 0 && events.outlets[0].stuck);
+    let kept = 5_000 - lost as usize;
+    let listener = std::net::TcpListener::bind(address).unwrap();
+    let reader = std::thread::spawn(move || {
+        let (mut stream, _) = listener.accept().unwrap();
+        let mut all = String::new();
+        stream.read_to_string(&mut all).map(|_| all)
+    });
+    offer_until_written(&mut events, b"");
+    assert_eq!(events.settle(), lost);
+    drop(events);
+    let all = reader.join().unwrap().unwrap();
+    assert!(all.ends_with(line.trim_end()), "{all}");
+    assert_eq!(all.matches("<174>1 1970").count(), kept);
 }

@@ -210,7 +210,7 @@ fn drive<C: Executor>(
     let clock = LiveClock::start();
     let takes_over = args.lease.as_ref().is_some_and(Lease::takes_over);
     let (layer, odd) = network::layer(file, &sorted, seed, clock, takes_over)?;
-    let events = args.events.as_deref().map(EventFile::live).transpose()?;
+    let events = EventFile::live(&args.events)?;
     let (sender, handler) = command_channel(true)?;
     senders.push(sender);
     let control = open_control(

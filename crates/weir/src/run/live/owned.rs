@@ -445,7 +445,7 @@ pub(super) fn run(
     config: RuntimeConfig,
     workers: u32,
 ) -> Outcome {
-    let events = args.events.as_deref().map(EventFile::live).transpose()?;
+    let events = EventFile::live(&args.events)?;
     let prepared = prepare(args, file, stages, &sorted, config, workers)?;
     let Prepared { group, clock, .. } = &prepared;
     let (group, clock) = (Arc::clone(group), *clock);

@@ -55,7 +55,7 @@ impl Composed {
         let also = Also {
             chain: &self.run.chain,
             script: None,
-            events: None,
+            events: &[],
         };
         Ports::parse(&self.run.input, &self.run.out, &self.file, also)
     }
@@ -321,7 +321,7 @@ fn port_fault(
     let also = Also {
         chain: &run.chain,
         script: None,
-        events: None,
+        events: &[],
     };
     let read = match is_input {
         true => Ports::parse(&one, &[], file, also),
@@ -359,7 +359,7 @@ fn whole_fault(composition: &Composition, run: &Run, file: &ChainFile) -> Option
     let also = Also {
         chain: &run.chain,
         script: None,
-        events: None,
+        events: &[],
     };
     let ports = match Ports::parse(&run.input, &run.out, file, also) {
         Ok(ports) => ports,

@@ -1,0 +1,281 @@
+//! IPFIX messages (RFC 7011): flows, in both directions as one record (RFC 5103), and NAT
+//! mappings (RFC 8158).
+
+use std::net::{IpAddr, Ipv4Addr};
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+
+use super::record::{Flow, Nat, Record, first_line, milliseconds};
+
+/// Octets of a message at most: what passes any IPv6 path in one packet (RFC 8200 §5), without
+/// the headers of IPv6 and UDP.
+const LONGEST: usize = 1_280 - 48;
+/// How often templates are sent again over UDP (RFC 7011 §8.4).
+const AGAIN: Duration = Duration::from_secs(60);
+/// The set of templates.
+const TEMPLATES: u16 = 2;
+/// The enterprise whose elements count the reverse direction (RFC 5103 §6.1).
+const REVERSE: u32 = 29_305;
+
+/// An information element, its octets; true where it counts the reverse direction.
+type Element = (u16, u16, bool);
+
+const FLOW_V4: (u16, [Element; 15]) = (256, flow([(8, 4, false), (12, 4, false)]));
+const FLOW_V6: (u16, [Element; 15]) = (257, flow([(27, 16, false), (28, 16, false)]));
+
+/// A flow's elements, between these addresses.
+const fn flow([source, destination]: [Element; 2]) -> [Element; 15] {
+    [
+        (152, 8, false), // flowStartMilliseconds
+        (153, 8, false), // flowEndMilliseconds
+        source,
+        destination,
+        (7, 2, false),  // sourceTransportPort
+        (11, 2, false), // destinationTransportPort
+        (4, 1, false),  // protocolIdentifier
+        (85, 8, false), // octetTotalCount
+        (86, 8, false), // packetTotalCount
+        (6, 2, false),  // tcpControlBits
+        (85, 8, true),
+        (86, 8, true),
+        (6, 2, true),
+        (148, 8, false), // flowId
+        (136, 1, false), // flowEndReason
+    ]
+}
+
+/// A mapping: a NAT44 BIB entry (RFC 8158 §5.6.5).
+const NAT44: (u16, [Element; 7]) = (
+    258,
+    [
+        (323, 8, false), // observationTimeMilliseconds
+        (230, 1, false), // natEvent
+        (4, 1, false),   // protocolIdentifier
+        (8, 4, false),   // sourceIPv4Address
+        (225, 4, false), // postNATSourceIPv4Address
+        (7, 2, false),   // sourceTransportPort
+        (227, 2, false), // postNAPTSourceTransportPort
+    ],
+);
+
+/// Octets of a record.
+const fn length(elements: &[Element]) -> usize {
+    let (mut octets, mut at) = (0, 0);
+    while at < elements.len() {
+        octets += elements[at].1 as usize;
+        at += 1;
+    }
+    octets
+}
+
+/// The longest record, and the headers of a message with it.
+const MOST: usize = length(&FLOW_V6.1) + 4;
+const _: () = assert!(16 + 300 + MOST < LONGEST, "templates and a record fit");
+
+/// A session with a collector.
+pub(in super::super) struct Ipfix {
+    /// Records sent before, modulo 2³².
+    sequence: u32,
+    /// Templates are sent again and again.
+    repeats: bool,
+    told: Option<Instant>,
+}
+
+impl Ipfix {
+    pub(super) fn new(repeats: bool) -> Ipfix {
+        Ipfix {
+            sequence: 0,
+            repeats,
+            told: None,
+        }
+    }
+
+    pub(super) fn encode(&mut self, lines: &[u8], message: &mut Vec<u8>) -> usize {
+        let mut sets = Sets::new(message);
+        let is_due = |at: Instant| self.repeats && at.elapsed() >= AGAIN;
+        if self.told.is_none_or(is_due) {
+            self.told = Some(Instant::now());
+            sets.templates();
+        }
+        let (mut taken, mut records) = (0, 0);
+        while taken < lines.len() && sets.message.len() + MOST <= LONGEST {
+            let (line, octets) = first_line(lines.get(taken..).unwrap_or_default());
+            taken += octets;
+            records += u32::from(sets.add(line));
+        }
+        // Lines of other events alone are no message.
+        if records == 0 {
+            if sets.has_templates {
+                self.told = None;
+            }
+            message.clear();
+            return taken;
+        }
+        sets.end(self.sequence);
+        self.sequence = self.sequence.wrapping_add(records);
+        taken
+    }
+}
+
+/// A message that is written.
+struct Sets<'a> {
+    message: &'a mut Vec<u8>,
+    /// Where the last set begins, and its number.
+    last: Option<(usize, u16)>,
+    has_templates: bool,
+}
+
+impl Sets<'_> {
+    fn new(message: &mut Vec<u8>) -> Sets<'_> {
+        message.resize(16, 0);
+        Sets {
+            message,
+            last: None,
+            has_templates: false,
+        }
+    }
+
+    fn put<const N: usize>(&mut self, octets: [u8; N]) {
+        self.message.extend_from_slice(&octets);
+    }
+
+    fn address(&mut self, address: IpAddr) {
+        match address {
+            IpAddr::V4(address) => self.put(address.octets()),
+            IpAddr::V6(address) => self.put(address.octets()),
+        }
+    }
+
+    /// What follows is of this set.
+    fn set(&mut self, number: u16) {
+        if self.last.is_none_or(|(_, last)| last != number) {
+            self.end_set();
+            self.last = Some((self.message.len(), number));
+            self.put(number.to_be_bytes());
+            self.put([0; 2]);
+        }
+    }
+
+    fn end_set(&mut self) {
+        if let Some((at, _)) = self.last.take() {
+            let length = (self.message.len() - at) as u16;
+            self.patch(at + 2, length.to_be_bytes());
+        }
+    }
+
+    fn patch<const N: usize>(&mut self, at: usize, octets: [u8; N]) {
+        if let Some(place) = self.message.get_mut(at..at + N) {
+            place.copy_from_slice(&octets);
+        }
+    }
+
+    fn templates(&mut self) {
+        self.has_templates = true;
+        self.set(TEMPLATES);
+        self.template(FLOW_V4.0, &FLOW_V4.1);
+        self.template(FLOW_V6.0, &FLOW_V6.1);
+        self.template(NAT44.0, &NAT44.1);
+        self.end_set();
+    }
+
+    fn template(&mut self, number: u16, elements: &[Element]) {
+        self.put(number.to_be_bytes());
+        self.put((elements.len() as u16).to_be_bytes());
+        for &(element, octets, is_reverse) in elements {
+            self.put((element | u16::from(is_reverse) << 15).to_be_bytes());
+            self.put(octets.to_be_bytes());
+            if is_reverse {
+                self.put(REVERSE.to_be_bytes());
+            }
+        }
+    }
+
+    /// Adds an event's record, if there is a template for it.
+    fn add(&mut self, line: &[u8]) -> bool {
+        let Ok(record) = serde_json::from_slice::<Record<'_>>(line) else {
+            return false;
+        };
+        match (&*record.event_type, &record.flow, &record.nat) {
+            ("flow", Some(flow), _) => self.flow(&record, flow),
+            ("nat", _, Some(nat)) => self.mapping(&record, nat),
+            _ => false,
+        }
+    }
+
+    fn flow(&mut self, record: &Record<'_>, flow: &Flow<'_>) -> bool {
+        let (Some(source), Some(destination)) = (record.src_ip, record.dest_ip) else {
+            return false;
+        };
+        self.set(match (source, destination) {
+            (IpAddr::V4(_), IpAddr::V4(_)) => FLOW_V4.0,
+            (IpAddr::V6(_), IpAddr::V6(_)) => FLOW_V6.0,
+            _ => return false,
+        });
+        self.put(milliseconds(&flow.start).to_be_bytes());
+        self.put(milliseconds(&flow.end).to_be_bytes());
+        self.address(source);
+        self.address(destination);
+        self.put(record.src_port.to_be_bytes());
+        self.put(record.dest_port.to_be_bytes());
+        self.put([record.protocol()]);
+        let flags = record.tcp.as_ref().map_or([0; 2], |tcp| tcp.flags());
+        let counts = [
+            (flow.bytes_toserver, flow.pkts_toserver, flags[0]),
+            (flow.bytes_toclient, flow.pkts_toclient, flags[1]),
+        ];
+        for (octets, packets, flags) in counts {
+            self.put(octets.to_be_bytes());
+            self.put(packets.to_be_bytes());
+            self.put(flags.to_be_bytes());
+        }
+        self.put(record.flow_id.to_be_bytes());
+        self.put([end_reason(&flow.reason)]);
+        true
+    }
+
+    fn mapping(&mut self, record: &Record<'_>, nat: &Nat<'_>) -> bool {
+        // IANA's natEvent: NAT44 BIB create and delete.
+        let what = match &*nat.event {
+            "create" => 8,
+            "delete" => 9,
+            _ => return false,
+        };
+        let (IpAddr::V4(internal), IpAddr::V4(external)) = (nat.internal_ip, nat.external_ip)
+        else {
+            return false;
+        };
+        self.set(NAT44.0);
+        self.put(milliseconds(&record.timestamp).to_be_bytes());
+        self.put([what, record.protocol()]);
+        self.put(Ipv4Addr::octets(&internal));
+        self.put(Ipv4Addr::octets(&external));
+        self.put(nat.internal_port.to_be_bytes());
+        self.put(nat.external_port.to_be_bytes());
+        true
+    }
+
+    /// Writes the header.
+    fn end(mut self, sequence: u32) {
+        self.end_set();
+        let now = SystemTime::now().duration_since(UNIX_EPOCH);
+        let now = now.map_or(0, |since| since.as_secs() as u32);
+        let length = self.message.len() as u16;
+        self.patch(0, 10_u16.to_be_bytes());
+        self.patch(2, length.to_be_bytes());
+        self.patch(4, now.to_be_bytes());
+        self.patch(8, sequence.to_be_bytes());
+        // Observation domain 0: all that is seen here (RFC 7011 §3.1).
+        self.patch(12, 0_u32.to_be_bytes());
+    }
+}
+
+/// IANA's flowEndReason of a reason that `monitor` tells.
+fn end_reason(reason: &str) -> u8 {
+    match reason {
+        "timeout" => 1,
+        "active" => 2,
+        "finished" | "reset" | "reused" => 3,
+        "evicted" => 5,
+        // An operator ended it, or the run.
+        _ => 4,
+    }
+}
