@@ -54,12 +54,12 @@ impl FromStr for Time {
     fn from_str(text: &str) -> Result<Time, NoTime> {
         let (day, rest) = text.split_once('T').ok_or(NoTime)?;
         let (clock, rest) = rest.split_once('.').ok_or(NoTime)?;
-        let (fraction, _) = rest.split_once("+0000").ok_or(NoTime)?;
+        let fraction = rest.strip_suffix("+0000").ok_or(NoTime)?;
         let [year, month, day] = three(day, '-').ok_or(NoTime)?;
         let [h, m, s] = three(clock, ':').ok_or(NoTime)?;
         let micros = fraction.get(..6).ok_or(NoTime)?;
         let micros: u64 = micros.parse().map_err(|_| NoTime)?;
-        let is_one = (1970..=2554).contains(&year)
+        let is_one = (1970..2554).contains(&year)
             && (1..=12).contains(&month)
             && (1..=31).contains(&day)
             && h < 24
@@ -81,7 +81,7 @@ fn three(text: &str, sign: char) -> Option<[u32; 3]> {
     parts.next().is_none().then_some(numbers)
 }
 
-/// The text is no time as [`Time`] is printed, from 1970 to 2554.
+/// The text is no time as [`Time`] is printed, from 1970 to 2553.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct NoTime;
 

@@ -62,7 +62,7 @@ fn says_the_same(ipfix: &str, flows: &[Value]) {
     assert_eq!(all(ipfix, "cflow.srcport"), told("/src_port"));
     assert_eq!(all(ipfix, "cflow.dstport"), told("/dest_port"));
     let octets = both(["/flow/bytes_toserver", "/flow/bytes_toclient"]);
-    assert_eq!(all(ipfix, "cflow.permanent_octets"), octets);
+    assert_eq!(all(ipfix, "cflow.layer2_octet_total_count"), octets);
     let packets = both(["/flow/pkts_toserver", "/flow/pkts_toclient"]);
     assert_eq!(all(ipfix, "cflow.permanent_packets"), packets);
     for (path, v4, v6) in [

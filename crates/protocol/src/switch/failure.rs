@@ -244,10 +244,8 @@ impl Switch {
     fn begin_again(&mut self, now: Time, pool: &mut FramePool, place: u32, not: Slot) {
         let unit = *self.units.at(place);
         let given_up = [unit.owner, unit.replica];
-        let Some(owner) = self.dispatch(unit.id, not) else {
-            let is_planted = self.settings.plant == Some(Plant::FirstNotAwaited);
-            if !self.needs_view(place) || is_planted {
-                // An owner that is here and refuses: no runtime's coming would change that.
+        let Some(owner) = self.dispatch_or_drain(unit.id, not) else {
+            if self.settings.plant == Some(Plant::FirstNotAwaited) {
                 return self.lose(now, pool, place);
             }
             // Nothing is lost yet. Packets are dropped until a runtime comes.

@@ -156,7 +156,8 @@ impl Switch {
             }
             let (pending, replica) = (unit.pending, unit.replica);
             if pending != 0 {
-                if self.is_asked_again(now, at, pending) {
+                // Nobody is there to be asked where it waits for a runtime.
+                if self.is_asked_again(now, at, pending) && !self.awaits_heir(place) {
                     self.counts.add(SwitchCount::OpenRepeated);
                     self.send_opening(place);
                     replicas.insert(replica);

@@ -394,11 +394,16 @@ impl Switch {
         }
         let unit = *self.units.at(place);
         // The refuser of a unit is asked again only if there is no other.
-        let picked = self.dispatch(unit.id, unit.owner);
-        let is_runtime = |slot: &Slot| !self.runtimes.is_logger(*slot);
-        let heir = picked.or_else(|| self.runtimes.here().find(is_runtime))?;
+        let heir = self.dispatch_or_drain(unit.id, unit.owner)?;
         self.counts.add(SwitchCount::ResumedFromLogger);
         Some(heir)
+    }
+
+    /// A runtime for a unit that has none: one that drains where no other is there.
+    pub(super) fn dispatch_or_drain(&mut self, unit: u64, not: Slot) -> Option<Slot> {
+        let picked = self.dispatch(unit, not);
+        let is_runtime = |slot: &Slot| !self.runtimes.is_logger(*slot);
+        picked.or_else(|| self.runtimes.here().find(is_runtime))
     }
 
     /// True where a logger has the unit's state, and no runtime is there to go on.

@@ -368,9 +368,9 @@ impl Checker {
             return;
         }
         let is_first = !had_state && first.0 == 1 && first.0 <= last.0;
-        // Without another runtime it may be lost to a refusal only.
-        let was_needed = cluster.has_runtimes() || cluster.is_gone(unit.current.owner);
-        if self.keeps_packets && is_first && was_needed {
+        // The only runtime, which drains, may have refused it again and again.
+        let may_be_taken = cluster.has_runtimes() || cluster.is_gone(unit.current.owner);
+        if self.keeps_packets && is_first && may_be_taken {
             let text = "its first view is lost, and all its packets are kept".to_owned();
             self.violated(Invariant::ExactlyOnce, Some(id), text);
             return;

@@ -48,10 +48,12 @@ impl EventFile {
         targets: &[impl AsRef<Path>],
         open: impl Fn(Target) -> Result<Outlet, Failure>,
     ) -> Result<Option<EventFile>, Failure> {
-        let targets = targets
-            .iter()
-            .map(|text| open(Target::parse(text.as_ref())?));
-        let outlets = targets.collect::<Result<Vec<Outlet>, Failure>>()?;
+        let outlets = targets.iter().map(|text| {
+            let mut target = Target::parse(text.as_ref())?;
+            target.look_up()?;
+            open(target)
+        });
+        let outlets = outlets.collect::<Result<Vec<Outlet>, Failure>>()?;
         if outlets.is_empty() {
             return Ok(None);
         }
@@ -78,11 +80,13 @@ impl EventFile {
         self.limit(lines);
         self.look()?;
         let passed = &self.passed;
-        self.outlets.iter_mut().try_for_each(|to| to.write(passed))
+        let written = each(&mut self.outlets, |outlet| outlet.write(passed));
+        // The run ends in failure then: the other targets get what waits for them.
+        written.or_else(|failure| self.finish().and(Err(failure)))
     }
 
     pub(crate) fn finish(&mut self) -> Result<(), Failure> {
-        self.outlets.iter_mut().try_for_each(Outlet::finish)
+        each(&mut self.outlets, Outlet::finish)
     }
 
     /// As [`EventFile::write_lines`], without waiting: lines that there is no
@@ -127,10 +131,8 @@ impl EventFile {
         }
     }
 
-    /// All of them, also where one fails.
     fn reopen(&mut self) -> Result<(), Failure> {
-        let all = self.outlets.iter_mut().map(Outlet::reopen);
-        all.fold(Ok(()), Result::and)
+        each(&mut self.outlets, Outlet::reopen)
     }
 
     /// No more packets come: from here on a reader that takes something now and
@@ -147,8 +149,20 @@ impl EventFile {
 
     /// The failure that lines were lost.
     pub(crate) fn loss(&self) -> Result<(), Failure> {
-        self.outlets.iter().try_for_each(Outlet::loss)
+        let losses: Vec<String> = self.outlets.iter().filter_map(Outlet::loss).collect();
+        match losses.is_empty() {
+            true => Ok(()),
+            false => Err(Failure::outside(losses.join("; "))),
+        }
     }
+}
+
+/// Does the same with all of them, also where one fails; gives the first failure.
+fn each(
+    outlets: &mut [Outlet],
+    work: impl FnMut(&mut Outlet) -> Result<(), Failure>,
+) -> Result<(), Failure> {
+    outlets.iter_mut().map(work).fold(Ok(()), Result::and)
 }
 
 #[cfg(test)]

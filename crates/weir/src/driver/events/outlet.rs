@@ -3,7 +3,7 @@
 use std::io::{self, ErrorKind};
 use std::time::{Duration, Instant};
 
-use super::target::{Sink, Target, slow};
+use super::target::{Sink, TOO_LONG, Target, slow};
 use crate::exit::Failure;
 use crate::say::say;
 
@@ -15,8 +15,6 @@ const RETRY: Duration = Duration::from_millis(1);
 pub(super) const REOPEN: Duration = Duration::from_millis(500);
 /// How long the end of a run waits for a reader that takes nothing.
 const PATIENCE: Duration = Duration::from_secs(1);
-/// A datagram longer than the socket's buffer.
-const TOO_LONG: Option<i32> = Some(rustix::io::Errno::MSGSIZE.raw_os_error());
 
 /// A target, and what waits for it.
 pub(super) struct Outlet {
@@ -85,7 +83,7 @@ impl Outlet {
 
     /// Writes whole lines; waits for the reader.
     pub(super) fn write(&mut self, lines: &[u8]) -> Result<(), Failure> {
-        self.waiting.extend_from_slice(lines);
+        self.keep(lines);
         match self.waiting.len() >= GATHERED {
             true => self.finish(),
             false => Ok(()),
@@ -103,10 +101,26 @@ impl Outlet {
         }
         // Lines are kept or lost whole.
         if self.stuck && self.waiting.len() + lines.len() > GATHERED {
-            self.lost += count(lines);
-            self.warn(&slow());
+            let wanted = lines.split_inclusive(|octet| *octet == b'\n');
+            let lost = wanted.filter(|line| self.target.takes(line)).count() as u64;
+            if lost > 0 {
+                self.lost += lost;
+                self.warn(&slow());
+            }
         } else {
-            self.waiting.extend_from_slice(lines);
+            self.keep(lines);
+        }
+    }
+
+    /// Keeps the lines that the target has a place for.
+    fn keep(&mut self, lines: &[u8]) {
+        if self.target.takes_all() {
+            return self.waiting.extend_from_slice(lines);
+        }
+        for line in lines.split_inclusive(|octet| *octet == b'\n') {
+            if self.target.takes(line) {
+                self.waiting.extend_from_slice(line);
+            }
         }
     }
 
@@ -133,7 +147,7 @@ impl Outlet {
     pub(super) fn reopen(&mut self) -> Result<(), Failure> {
         // Lines from before the signal belong to the file from before it.
         let _ = self.flush();
-        if self.target == Target::StandardOutput {
+        if matches!(self.target, Target::StandardOutput) {
             return Ok(());
         }
         match self.target.open(self.waits) {
@@ -166,28 +180,44 @@ impl Outlet {
         self.stuck = false;
     }
 
-    /// How many lines were lost, those included that still wait and can't be written.
+    /// How many lines were lost, those included that still wait and can't be written. It is
+    /// over then.
     pub(super) fn settle(&mut self) -> u64 {
         self.try_flush();
         self.lost += count(&self.waiting);
         self.waiting.clear();
+        if self.stuck {
+            self.sink = None;
+        }
         self.lost
     }
 
-    /// The failure that lines were lost.
-    pub(super) fn loss(&self) -> Result<(), Failure> {
-        match self.lost {
-            0 => Ok(()),
-            lost => Err(Failure::outside(format!(
-                "{lost} events could not be written to {}",
-                self.target
-            ))),
-        }
+    /// What it has lost, in words; `None` where that is nothing.
+    pub(super) fn loss(&self) -> Option<String> {
+        let lost = (self.lost > 0).then_some(self.lost)?;
+        Some(format!(
+            "{lost} events could not be written to {}",
+            self.target
+        ))
     }
 
-    /// Writes what waits. Lines that were written before a failure don't wait
-    /// any more.
+    /// Writes what waits. A listener that has gone since the last write is noticed by this one:
+    /// the next one is looked for at once.
     fn flush(&mut self) -> io::Result<()> {
+        let mut result = self.write_waiting();
+        let is_gone = !self.waits && self.sink.is_none() && self.opened.elapsed() >= REOPEN;
+        if result.is_err() && is_gone {
+            result = self.write_waiting();
+        }
+        if result.is_err() {
+            // The reader is not waited for twice.
+            self.patience = Duration::ZERO;
+        }
+        result
+    }
+
+    /// Lines that were written before a failure don't wait any more.
+    fn write_waiting(&mut self) -> io::Result<()> {
         let mut written = 0;
         let result = loop {
             let rest = self.waiting.get(written..).unwrap_or_default();
@@ -215,8 +245,6 @@ impl Outlet {
         }
         self.waiting.drain(..written);
         if let Err(error) = &result {
-            // The reader is not waited for twice.
-            self.patience = Duration::ZERO;
             let slow = error.kind() == ErrorKind::WouldBlock;
             if !slow && self.target.has_listener() && self.sink.take().is_some() {
                 // The next listener would get the rest of a line.

@@ -19,11 +19,13 @@ use crate::exit::Failure;
 
 /// Octets that a pipe takes at once where it has room at all (POSIX's `PIPE_BUF`).
 const PIPE_BUF: usize = 4096;
+/// A datagram longer than the socket's buffer.
+pub(super) const TOO_LONG: Option<i32> = Some(Errno::MSGSIZE.raw_os_error());
 /// Before the path of a socket.
 const SOCKET: &str = "unix:";
 
 /// The argument of `--events`.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Debug)]
 pub(crate) enum Target {
     /// `-`.
     StandardOutput,
@@ -41,7 +43,7 @@ impl Target {
     ///
     /// # Errors
     ///
-    /// A collector whose address can't be read, or found.
+    /// A collector whose address can't be read.
     pub(crate) fn parse(path: &Path) -> Result<Target, Failure> {
         let Some(text) = path.to_str() else {
             return Ok(Target::Path(path.to_owned()));
@@ -60,6 +62,19 @@ impl Target {
         }
     }
 
+    /// Looks the name of a collector up, which may take a while: before packets come.
+    ///
+    /// # Errors
+    ///
+    /// It has no address.
+    pub(super) fn look_up(&mut self) -> Result<(), Failure> {
+        let Target::Export(export) = self else {
+            return Ok(());
+        };
+        let found = export.look_up();
+        found.map_err(|error| Failure::outside(format!("--events {export}: {error}")))
+    }
+
     /// The path of a file, which no port may have as well.
     pub(crate) fn file(&self) -> Option<&Path> {
         match self {
@@ -68,6 +83,19 @@ impl Target {
             Target::Socket(_) => None,
             Target::Export(export) => export.file(),
         }
+    }
+
+    /// True where it has a place for every line.
+    pub(super) fn takes_all(&self) -> bool {
+        match self {
+            Target::Export(export) => export.takes_all(),
+            Target::StandardOutput | Target::Path(_) | Target::Socket(_) => true,
+        }
+    }
+
+    /// True where it has a place for a line.
+    pub(super) fn takes(&self, line: &[u8]) -> bool {
+        self.takes_all() || matches!(self, Target::Export(export) if export.takes(line))
     }
 
     /// True where another program listens, now or later.
@@ -99,16 +127,13 @@ impl Target {
             Target::Socket(path) => connect(path, waits),
             Target::Export(export) => {
                 let sink = match export.file() {
-                    Some(path) => {
-                        let file = File::options().append(true).create(true).open(path)?;
-                        Sink::stream_unless_regular(file, waits)
-                    }
+                    Some(path) => Sink::stream_unless_regular(open_messages(path, waits)?, waits),
                     None => Sink::stream(export.connect(waits)?.into(), waits),
                 };
                 Ok(Sink {
                     datagrams: export.is_datagrams(),
-                    encoded: Some(Encoded::by(export.encoder())),
-                    ..sink
+                    unanswered: export.is_datagrams(),
+                    ..sink.by(export.encoder())
                 })
             }
         }
@@ -126,7 +151,8 @@ impl fmt::Display for Target {
     }
 }
 
-fn open_path(path: &Path, waits: bool) -> io::Result<File> {
+/// Opens a file to write behind what it has, without waiting for the reader of a FIFO.
+fn open_at_end(path: &Path, waits: bool) -> io::Result<File> {
     let is_fifo = std::fs::metadata(path).is_ok_and(|about| about.file_type().is_fifo());
     if is_fifo && !waits {
         // Opened for writing only, it would wait for a reader, or fail.
@@ -134,8 +160,24 @@ fn open_path(path: &Path, waits: bool) -> io::Result<File> {
         let file = rustix::fs::open(path, flags, Mode::empty())?;
         return Ok(file.into());
     }
+    File::options().append(true).create(true).open(path)
+}
+
+/// Opens a file of messages behind the last whole one: what a writer that died left of one
+/// would hide those behind it.
+fn open_messages(path: &Path, waits: bool) -> io::Result<File> {
+    let file = open_at_end(path, waits)?;
+    if file.metadata()?.is_file()
+        && let Some(whole) = super::export::whole_messages(&std::fs::read(path)?)
+    {
+        file.set_len(whole)?;
+    }
+    Ok(file)
+}
+
+fn open_path(path: &Path, waits: bool) -> io::Result<File> {
     let unfinished = ends_within_a_line(path);
-    let mut file = File::options().append(true).create(true).open(path)?;
+    let mut file = open_at_end(path, waits)?;
     if unfinished {
         // A writer that died left a part of a line.
         file.write_all(b"\n")?;
@@ -186,6 +228,8 @@ pub(super) struct Sink {
     polled: Option<Arc<File>>,
     /// Each line is a message of its own.
     datagrams: bool,
+    /// Over UDP, which tells of nothing that is lost.
+    unanswered: bool,
     /// What goes out in the place of lines.
     encoded: Option<Encoded>,
 }
@@ -220,6 +264,7 @@ impl Sink {
             out,
             polled: None,
             datagrams: false,
+            unanswered: false,
             encoded: None,
         }
     }
@@ -230,6 +275,7 @@ impl Sink {
             out: Box::new(Arc::clone(&file)),
             polled: (!waits).then_some(file),
             datagrams: false,
+            unanswered: false,
             encoded: None,
         }
     }
@@ -237,6 +283,14 @@ impl Sink {
     fn stream_unless_regular(file: File, waits: bool) -> Sink {
         let regular = file.metadata().is_ok_and(|about| about.is_file());
         Sink::stream(file, waits || regular)
+    }
+
+    /// Writes messages of this form in the place of lines.
+    pub(super) fn by(self, encoder: Encoder) -> Sink {
+        Sink {
+            encoded: Some(Encoded::by(encoder)),
+            ..self
+        }
     }
 
     /// True where a reader decides how much room there is.
@@ -275,12 +329,13 @@ impl Sink {
         while let Some(rest @ [_, ..]) = encoded.message.get(encoded.written..) {
             match self.write_some(rest, patience) {
                 Ok(octets) => encoded.written += octets,
-                Err(error) if error.kind() == ErrorKind::WouldBlock => return Err(error),
-                Err(error) => {
+                // It is given up with its line.
+                Err(error) if error.raw_os_error() == TOO_LONG => {
                     encoded.message.clear();
-                    encoded.written = 0;
                     return Err(error);
                 }
+                // The rest of it goes on later, or the session is over.
+                Err(error) => return Err(error),
             }
         }
         encoded.message.clear();
@@ -299,11 +354,18 @@ impl Sink {
                 part = part.get(..PIPE_BUF).unwrap_or(part);
             }
         }
+        let mut is_refused = false;
         loop {
             match self.out.write(part) {
                 Ok(0) => return Err(ErrorKind::WriteZero.into()),
                 Ok(octets) => return Ok(octets),
                 Err(error) if error.kind() == ErrorKind::Interrupted => {}
+                // The answer is to an earlier datagram: UDP loses what nobody takes.
+                Err(error) if self.unanswered && error.kind() == ErrorKind::ConnectionRefused => {
+                    if core::mem::replace(&mut is_refused, true) {
+                        return Ok(part.len());
+                    }
+                }
                 Err(error) if error.kind() == ErrorKind::WouldBlock => return Err(slow()),
                 Err(error) => return Err(error),
             }

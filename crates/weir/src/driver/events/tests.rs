@@ -310,3 +310,61 @@ fn a_collector_may_come_later() {
     assert!(all.ends_with(line.trim_end()), "{all}");
     assert_eq!(all.matches("<174>1 1970").count(), kept);
 }
+
+/// A message goes on where it stopped when there is room again.
+#[test]
+fn a_full_disk_breaks_no_message() {
+    let disk = Disk::default();
+    disk.0.lock().unwrap().0 = 700;
+    let Target::Export(export) = Target::parse(Path::new("ipfix:flows")).unwrap() else {
+        panic!("it is a collector's");
+    };
+    let sink = Sink::of(Box::new(disk.clone())).by(export.encoder());
+    let line = concat!(
+        r#"{"timestamp":"1970-01-01T00:00:09.000000+0000","event_type":"nat","proto":"UDP","#,
+        r#""nat":{"event":"create","internal_ip":"10.0.0.1","internal_port":1,"#,
+        r#""external_ip":"192.0.2.1","external_port":2}}"#,
+        "\n"
+    );
+    let mut outlet = Outlet::of(Target::Export(export), Some(sink), false);
+    for _ in 0..200 {
+        outlet.offer(line.as_bytes());
+    }
+    outlet.offer(b"{\"timestamp\":\"\",\"event_type\":\"http\"}\n");
+    outlet.try_flush();
+    assert!(outlet.stuck);
+    disk.0.lock().unwrap().0 = usize::MAX;
+    assert_eq!(outlet.settle(), 0);
+    let written = disk.0.lock().unwrap().1.clone();
+    let (mut at, mut records) = (0, 0);
+    while at < written.len() {
+        let be32 = |at: usize| u32::from_be_bytes(written[at..at + 4].try_into().unwrap());
+        assert_eq!(be32(at) >> 16, 10, "a message begins at {at}");
+        assert_eq!(be32(at + 8), records);
+        let (end, mut set) = (at + (be32(at) & 0xffff) as usize, at + 16);
+        while set < end {
+            let length = be32(set) & 0xffff;
+            if be32(set) >> 16 == 258 {
+                records += (length - 4) / 22;
+            }
+            set += length as usize;
+        }
+        at = end;
+    }
+    assert_eq!(records, 200);
+}
+
+/// A target that fails takes nothing from the others.
+#[test]
+fn where_one_target_fails_the_others_have_all() {
+    let (socket, path) = (path_of("gone"), path_of("whole"));
+    let listener = UnixListener::bind(&socket).unwrap();
+    let gone = PathBuf::from(format!("unix:{}", socket.display()));
+    let mut events = EventFile::create(&[&gone, &path]).unwrap().unwrap();
+    drop(listener.accept().unwrap());
+    events.write_lines(b"one\n").unwrap();
+    assert!(events.finish().is_err());
+    assert_eq!(std::fs::read_to_string(&path).unwrap(), "one\n");
+    std::fs::remove_file(&socket).unwrap();
+    std::fs::remove_file(&path).unwrap();
+}

@@ -29,13 +29,13 @@ const fn flow([source, destination]: [Element; 2]) -> [Element; 15] {
         (153, 8, false), // flowEndMilliseconds
         source,
         destination,
-        (7, 2, false),  // sourceTransportPort
-        (11, 2, false), // destinationTransportPort
-        (4, 1, false),  // protocolIdentifier
-        (85, 8, false), // octetTotalCount
-        (86, 8, false), // packetTotalCount
-        (6, 2, false),  // tcpControlBits
-        (85, 8, true),
+        (7, 2, false),   // sourceTransportPort
+        (11, 2, false),  // destinationTransportPort
+        (4, 1, false),   // protocolIdentifier
+        (353, 8, false), // layer2OctetTotalCount
+        (86, 8, false),  // packetTotalCount
+        (6, 2, false),   // tcpControlBits
+        (353, 8, true),
         (86, 8, true),
         (6, 2, true),
         (148, 8, false), // flowId
@@ -43,7 +43,7 @@ const fn flow([source, destination]: [Element; 2]) -> [Element; 15] {
     ]
 }
 
-/// A mapping: a NAT44 BIB entry (RFC 8158 §5.6.5).
+/// A mapping: RFC 8158's NAT44 BIB entry.
 const NAT44: (u16, [Element; 7]) = (
     258,
     [
@@ -70,6 +70,32 @@ const fn length(elements: &[Element]) -> usize {
 /// The longest record, and the headers of a message with it.
 const MOST: usize = length(&FLOW_V6.1) + 4;
 const _: () = assert!(16 + 300 + MOST < LONGEST, "templates and a record fit");
+
+/// True of an event that there is a template for.
+pub(super) fn takes(line: &[u8]) -> bool {
+    let record = serde_json::from_slice::<Record<'_>>(line);
+    record.is_ok_and(|record| match &*record.event_type {
+        "flow" => record.flow.is_some(),
+        "nat" => record.nat.is_some(),
+        _ => false,
+    })
+}
+
+/// Octets of the whole messages that a file begins with; `None` where that is all of it, or it
+/// begins with something else.
+pub(super) fn whole_messages(octets: &[u8]) -> Option<u64> {
+    let mut rest = octets;
+    while let [0, 10, high, low, ..] = *rest {
+        let length = usize::from(u16::from_be_bytes([high, low]));
+        match rest.get(length..) {
+            Some(behind) if length >= 16 => rest = behind,
+            _ => break,
+        }
+    }
+    let whole = octets.len() - rest.len();
+    let is_message = rest.len() < 4 || rest.starts_with(&[0, 10]);
+    (!rest.is_empty() && is_message && whole < octets.len()).then_some(whole as u64)
+}
 
 /// A session with a collector.
 pub(in super::super) struct Ipfix {

@@ -6,9 +6,10 @@ mod syslog;
 
 use std::fmt;
 use std::io;
-use std::net::{SocketAddr, ToSocketAddrs as _};
+use std::net::{Ipv6Addr, SocketAddr, ToSocketAddrs as _};
 use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 use rustix::io::Errno;
 use rustix::net::{AddressFamily, SocketFlags, SocketType, socket_with};
@@ -31,16 +32,27 @@ enum Form {
 }
 
 /// The way to a collector.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Debug)]
 enum Way {
-    Udp(Vec<SocketAddr>),
-    Tcp(Vec<SocketAddr>),
+    Udp(Host),
+    Tcp(Host),
     /// A file of IPFIX messages (RFC 5655).
     File(PathBuf),
 }
 
+/// Where a collector listens.
+#[derive(Debug)]
+struct Host {
+    name: String,
+    port: u16,
+    /// Those of the name, when it was looked up.
+    addresses: Vec<SocketAddr>,
+    /// Connections that were tried: several addresses have them in turn.
+    tried: AtomicUsize,
+}
+
 /// A collector of events, or a file for one.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Debug)]
 pub(crate) struct Export {
     form: Form,
     way: Way,
@@ -56,7 +68,7 @@ impl fmt::Display for Export {
 
 impl Export {
     /// Reads `ipfix:udp:HOST[:PORT]`, `ipfix:tcp:…`, `ipfix:FILE`, `syslog:udp:…` and
-    /// `syslog:tcp:…`; `None` for what is none of these. Names are looked up once.
+    /// `syslog:tcp:…`; `None` for what is none of these.
     ///
     /// # Errors
     ///
@@ -72,10 +84,18 @@ impl Export {
             Form::Syslog => SYSLOG_PORT,
         };
         let way = match (rest.split_once(':'), form) {
-            (Some(("udp", host)), _) => addresses(host, port).map(Way::Udp),
-            (Some(("tcp", host)), _) => addresses(host, port).map(Way::Tcp),
-            (_, Form::Ipfix) if !rest.is_empty() => Ok(Way::File(rest.into())),
-            (_, Form::Ipfix) => Err("write ipfix:udp:HOST[:PORT], ipfix:tcp:HOST[:PORT] or \
+            (Some(("udp", host)), _) => Host::parse(host, port).map(Way::Udp),
+            (Some(("tcp", host)), _) => Host::parse(host, port).map(Way::Tcp),
+            // Other words are other ways, which there are not.
+            (Some((way, _)), Form::Ipfix) if !way.contains('/') => Err(format!(
+                "there is no way `{way}`: write ipfix:udp:HOST[:PORT], ipfix:tcp:HOST[:PORT], or \
+                 ipfix:./{rest} for a file"
+            )),
+            (None, Form::Ipfix) if !["", "-", "udp", "tcp"].contains(&rest) => {
+                Ok(Way::File(rest.into()))
+            }
+            (Some(_), Form::Ipfix) => Ok(Way::File(rest.into())),
+            (None, Form::Ipfix) => Err("write ipfix:udp:HOST[:PORT], ipfix:tcp:HOST[:PORT] or \
                                      ipfix:FILE"
                 .to_owned()),
             (_, Form::Syslog) => {
@@ -84,6 +104,24 @@ impl Export {
         };
         let text = text.to_owned();
         Some(way.map(|way| Export { form, way, text }))
+    }
+
+    /// Looks a name up.
+    ///
+    /// # Errors
+    ///
+    /// It has no address.
+    pub(super) fn look_up(&mut self) -> Result<(), String> {
+        let (Way::Udp(host) | Way::Tcp(host)) = &mut self.way else {
+            return Ok(());
+        };
+        let found = (host.name.as_str(), host.port).to_socket_addrs();
+        let found = found.map_err(|error| format!("`{}` is not found: {error}", host.name))?;
+        host.addresses = found.collect();
+        match host.addresses.is_empty() {
+            true => Err(format!("`{}` has no address", host.name)),
+            false => Ok(()),
+        }
     }
 
     /// The file, where it is one.
@@ -114,49 +152,82 @@ impl Export {
     ///
     /// Those of the system, for the last of its addresses.
     pub(super) fn connect(&self, waits: bool) -> io::Result<OwnedFd> {
-        let (all, kind) = match &self.way {
-            Way::Udp(all) => (all, SocketType::DGRAM),
-            Way::Tcp(all) => (all, SocketType::STREAM),
+        let (host, kind) = match &self.way {
+            Way::Udp(host) => (host, SocketType::DGRAM),
+            Way::Tcp(host) => (host, SocketType::STREAM),
             Way::File(_) => return Err(io::ErrorKind::Unsupported.into()),
         };
+        let all = &host.addresses;
         let flags = match waits {
             true => SocketFlags::CLOEXEC,
             false => SocketFlags::CLOEXEC | SocketFlags::NONBLOCK,
         };
+        // A connection that fails later has had its turn.
+        let first = host.tried.fetch_add(1, Ordering::Relaxed) % all.len().max(1);
         let mut last = io::Error::from(io::ErrorKind::AddrNotAvailable);
-        for address in all {
+        for address in all.iter().cycle().skip(first).take(all.len()) {
             let family = match address {
                 SocketAddr::V4(_) => AddressFamily::INET,
                 SocketAddr::V6(_) => AddressFamily::INET6,
             };
-            let socket = socket_with(family, kind, flags, None)?;
-            match rustix::net::connect(&socket, address) {
-                Ok(()) | Err(Errno::INPROGRESS) => return Ok(socket),
+            let connected =
+                socket_with(family, kind, flags, None).and_then(
+                    |socket| match rustix::net::connect(&socket, address) {
+                        Ok(()) | Err(Errno::INPROGRESS) => Ok(socket),
+                        Err(error) => Err(error),
+                    },
+                );
+            match connected {
+                Ok(socket) => return Ok(socket),
                 Err(error) => last = error.into(),
             }
         }
         Err(last)
     }
+
+    /// True where every event has a place in the form.
+    pub(super) fn takes_all(&self) -> bool {
+        self.form == Form::Syslog
+    }
+
+    /// True where an event's line has a place in the form.
+    pub(super) fn takes(&self, line: &[u8]) -> bool {
+        self.takes_all() || ipfix::takes(line)
+    }
 }
 
-/// `HOST`, `HOST:PORT`, `[IPv6]` or `[IPv6]:PORT`.
-fn addresses(host: &str, port: u16) -> Result<Vec<SocketAddr>, String> {
-    let bare = host
-        .trim_start_matches('[')
-        .trim_end_matches(']')
-        .parse::<std::net::IpAddr>();
-    if let Ok(address) = bare {
-        return Ok(vec![SocketAddr::new(address, port)]);
-    }
-    let found = match host.rsplit_once(':') {
-        Some(_) => host.to_socket_addrs(),
-        None => (host, port).to_socket_addrs(),
-    };
-    let found = found.map_err(|error| format!("`{host}` is no HOST[:PORT]: {error}"))?;
-    let found: Vec<SocketAddr> = found.collect();
-    match found.is_empty() {
-        true => Err(format!("`{host}` has no address")),
-        false => Ok(found),
+/// Octets of the whole IPFIX messages that a file begins with; `None` where that is all of it,
+/// or it is no file of messages.
+pub(super) fn whole_messages(octets: &[u8]) -> Option<u64> {
+    ipfix::whole_messages(octets)
+}
+
+impl Host {
+    /// `HOST`, `HOST:PORT`, an IPv6 address, `[IPv6]` or `[IPv6]:PORT`.
+    fn parse(text: &str, port: u16) -> Result<Host, String> {
+        let wrong = || format!("`{text}` is no HOST[:PORT]");
+        let (name, port) = match text.rsplit_once(':') {
+            _ if text.parse::<Ipv6Addr>().is_ok() || text.ends_with(']') => (text, port),
+            Some((name, port)) => (name, port.parse().map_err(|_| wrong())?),
+            None => (text, port),
+        };
+        let inner = name
+            .strip_prefix('[')
+            .and_then(|rest| rest.strip_suffix(']'));
+        let is_name = |c: char| c.is_ascii_alphanumeric() || "-._".contains(c);
+        let is_one = match inner {
+            Some(inner) => inner.parse::<Ipv6Addr>().is_ok(),
+            None => name.parse::<Ipv6Addr>().is_ok() || name.chars().all(is_name),
+        };
+        if !is_one || name.is_empty() {
+            return Err(wrong());
+        }
+        Ok(Host {
+            name: inner.unwrap_or(name).to_owned(),
+            port,
+            addresses: Vec::new(),
+            tried: AtomicUsize::new(0),
+        })
     }
 }
 

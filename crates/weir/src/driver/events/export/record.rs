@@ -1,4 +1,4 @@
-//! What collectors are told of an event: read from its line.
+//! What IPFIX tells of an event: read from its line.
 
 use std::borrow::Cow;
 use std::net::IpAddr;
@@ -28,7 +28,6 @@ pub(super) struct Record<'a> {
     pub(super) tcp: Option<Tcp>,
     #[serde(borrow)]
     pub(super) nat: Option<Nat<'a>>,
-    pub(super) alert: Option<Alert>,
 }
 
 /// The counts of a flow.
@@ -70,13 +69,6 @@ pub(super) struct Nat<'a> {
     pub(super) internal_port: u16,
     pub(super) external_ip: IpAddr,
     pub(super) external_port: u16,
-}
-
-/// A finding.
-#[derive(Debug, Deserialize)]
-pub(super) struct Alert {
-    #[serde(default)]
-    pub(super) severity: u8,
 }
 
 impl Record<'_> {

@@ -15,12 +15,13 @@ fn collectors_are_read_as_they_are_written() {
         ("syslog:udp:[::1]:5514", "[::1]:5514"),
         ("syslog:tcp:[2001:db8::1]", "[2001:db8::1]:514"),
     ] {
-        let export = parsed(text);
+        let mut export = parsed(text);
         assert_eq!(export.to_string(), text);
-        let (Way::Udp(all) | Way::Tcp(all)) = &export.way else {
+        export.look_up().unwrap();
+        let (Way::Udp(host) | Way::Tcp(host)) = &export.way else {
             panic!("{text}");
         };
-        assert_eq!(all, &[address.parse().unwrap()], "{text}");
+        assert_eq!(host.addresses, [address.parse().unwrap()], "{text}");
     }
     assert_eq!(
         parsed("ipfix:flows.ipfix").file(),
@@ -28,15 +29,20 @@ fn collectors_are_read_as_they_are_written() {
     );
     for (wrong, part) in [
         ("ipfix:", "ipfix:FILE"),
+        ("ipfix:udp", "ipfix:FILE"),
+        ("ipfix:-", "ipfix:FILE"),
+        ("ipfix:sctp:host", "no way `sctp`"),
+        ("ipfix:udp:[::1", "no HOST[:PORT]"),
         ("syslog:file", "syslog:udp:HOST[:PORT]"),
         ("syslog:udp:127.0.0.1:70000", "no HOST[:PORT]"),
         ("ipfix:udp:no such host", "no HOST[:PORT]"),
+        ("ipfix:udp::9", "no HOST[:PORT]"),
     ] {
         let error = Export::parse(wrong).expect("a collector").unwrap_err();
         assert!(error.contains(part), "{wrong}: {error}");
     }
-    assert_eq!(Export::parse("unix:/a"), None);
-    assert_eq!(Export::parse("events.json"), None);
+    assert!(Export::parse("unix:/a").is_none());
+    assert!(Export::parse("events.json").is_none());
 }
 
 const FLOW: &str = concat!(
@@ -117,7 +123,7 @@ fn no_message_is_longer_than_a_path_takes() {
         at += ipfix.encode(&lines.as_bytes()[at..], &mut message);
         assert!(message.len() <= 1_232, "{}", message.len());
         let flows = sets(&message).into_iter().filter(|set| set.0 == 256);
-        records += flows.map(|set| set.1.len() / 72).sum::<usize>();
+        records += flows.map(|set| set.1.len() / 74).sum::<usize>();
     }
     assert_eq!(records, 100);
 }
@@ -145,4 +151,46 @@ fn a_syslog_message_has_a_header_and_the_line() {
     let (length, rest) = text.split_once(' ').unwrap();
     assert_eq!(length.parse(), Ok(rest.len()));
     assert!(rest.starts_with("<171>1 "), "{rest}");
+}
+
+/// A tenant's function says what it likes of its events.
+#[test]
+fn a_header_has_nothing_that_would_make_another_one() {
+    for (line, head) in [
+        (
+            r#"{"timestamp":"x y\nz","event_type":"a b\nc\u00e9"}"#,
+            "<174>1 - ",
+        ),
+        (r#"{"event_type":5}"#, "<174>1 - "),
+        (r#"{"alert":{"severity":"high"}}"#, "<174>1 - "),
+        (r#"{"alert":{}}"#, "<173>1 - "),
+        (r#"{"alert":{"severity":2}}"#, "<172>1 - "),
+        ("[]", "<174>1 - "),
+    ] {
+        let mut message = Vec::new();
+        let lines = [line, "\n"].concat();
+        let taken = Syslog::new(false).encode(lines.as_bytes(), &mut message);
+        assert_eq!(taken, lines.len());
+        let text = String::from_utf8(message).unwrap();
+        let (before, after) = text.split_once(" - ").unwrap();
+        assert!(text.starts_with(head), "{text}");
+        assert!(!before.contains('\n'), "{text}");
+        let fields = format!("{before} - {after}");
+        let fields: Vec<&str> = fields.splitn(7, ' ').collect();
+        assert_eq!(fields[3], "weir", "{text}");
+        assert!(["abc", "-"].contains(&fields[5]), "{text}");
+        assert_eq!(fields[6], format!("- {line}"), "{text}");
+    }
+}
+
+#[test]
+fn a_message_that_was_begun_is_cut_off() {
+    let mut message = Vec::new();
+    Ipfix::new(false).encode(FLOW.as_bytes(), &mut message);
+    let length = message.len() as u64;
+    let two = [message.clone(), message.clone()].concat();
+    assert_eq!(whole_messages(&two), None);
+    assert_eq!(whole_messages(&two[..two.len() - 1]), Some(length));
+    assert_eq!(whole_messages(&message[..3]), Some(0));
+    assert_eq!(whole_messages(b"events of another kind"), None);
 }
