@@ -57,6 +57,9 @@ impl FromStr for Time {
         let fraction = rest.strip_suffix("+0000").ok_or(NoTime)?;
         let [year, month, day] = three(day, '-').ok_or(NoTime)?;
         let [h, m, s] = three(clock, ':').ok_or(NoTime)?;
+        if !fraction.bytes().all(|octet| octet.is_ascii_digit()) {
+            return Err(NoTime);
+        }
         let micros = fraction.get(..6).ok_or(NoTime)?;
         let micros: u64 = micros.parse().map_err(|_| NoTime)?;
         let is_one = (1970..2554).contains(&year)
@@ -144,6 +147,8 @@ mod tests {
             "2026-13-28T12:00:00.000000+0000",
             "1969-11-28T12:00:00.000000+0000",
             "2026-11-28T24:00:00.000000+0000",
+            "2026-11-28T12:00:00.000000+0100+0000",
+            "2026-11-28T12:00:00.+00001+0000",
             "2026-11-28-1T12:00:00.000000+0000",
             "x-11-28T12:00:00.000000+0000",
         ] {

@@ -173,7 +173,7 @@ impl Switch {
 
     /// The other member that the owner of an unsettled view gets its state from; 0 where
     /// it has the state.
-    fn source_of(&self, pending: &Pending) -> Slot {
+    pub(super) fn source_of(&self, pending: &Pending) -> Slot {
         match pending.origin {
             Origin::Planned { .. } => pending.old_owner,
             Origin::Resumed { source } => {

@@ -297,10 +297,13 @@ impl Switch {
             self.tell(slot, Message::Suspect { runtime: fenced });
         }
         self.tell_cluster();
-        // Units without a replica get one now, units that wait for a runtime go on.
+        // Units without a replica get one now, units that wait for a runtime go on, and those
+        // of one that drains have somewhere to go.
         let is_awaited =
             self.sweep.awaits_heir() && self.settings.plant != Some(Plant::ComingUnseen);
-        if self.settings.replication != Replication::None || is_awaited {
+        let is_left = |slot| self.runtimes.is_draining(slot);
+        let drains = self.runtimes.here().any(is_left);
+        if self.settings.replication != Replication::None || is_awaited || drains {
             self.sweep.start(self.units.top());
         }
     }

@@ -154,10 +154,11 @@ impl Switch {
             if unit.view() != view {
                 continue;
             }
-            let (pending, replica) = (unit.pending, unit.replica);
+            let (pending, owner, replica) = (unit.pending, unit.owner, unit.replica);
             if pending != 0 {
-                // Nobody is there to be asked where it waits for a runtime.
-                if self.is_asked_again(now, at, pending) && !self.awaits_heir(place) {
+                let source = self.pendings.get(pending).map_or(0, |p| self.source_of(p));
+                let is_heard = [owner, source].iter().any(|at| self.runtimes.is_here(*at));
+                if is_heard && self.is_asked_again(now, at, pending) {
                     self.counts.add(SwitchCount::OpenRepeated);
                     self.send_opening(place);
                     replicas.insert(replica);

@@ -399,14 +399,21 @@ impl Switch {
         Some(heir)
     }
 
-    /// A runtime for a unit that has none: one that drains where no other is there.
+    /// A runtime for a unit that has none: one that drains where no other is there, and `not`
+    /// where that is the only one.
     pub(super) fn dispatch_or_drain(&mut self, unit: u64, not: Slot) -> Option<Slot> {
         let picked = self.dispatch(unit, not);
-        let is_runtime = |slot: &Slot| !self.runtimes.is_logger(*slot);
-        picked.or_else(|| self.runtimes.here().find(is_runtime))
+        let here = self.runtimes.here();
+        let runtimes: Vec<Slot> = here
+            .filter(|slot| !self.runtimes.is_logger(*slot))
+            .collect();
+        let other = || runtimes.iter().copied().find(|slot| *slot != not);
+        let picked = picked.filter(|slot| *slot != not).or_else(other);
+        picked.or_else(|| runtimes.contains(&not).then_some(not))
     }
 
-    /// True where a logger has the unit's state, and no runtime is there to go on.
+    /// True where a logger has the unit's state, or all its packets are here, and no runtime is
+    /// there to go on.
     pub(super) fn awaits_heir(&self, place: u32) -> bool {
         self.sweep.awaits_heir() && self.needs_view(place)
     }

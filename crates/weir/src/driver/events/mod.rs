@@ -80,9 +80,16 @@ impl EventFile {
         self.limit(lines);
         self.look()?;
         let passed = &self.passed;
-        let written = each(&mut self.outlets, |outlet| outlet.write(passed));
-        // The run ends in failure then: the other targets get what waits for them.
-        written.or_else(|failure| self.finish().and(Err(failure)))
+        let written = self.outlets.iter_mut().map(|outlet| outlet.write(passed));
+        let written: Vec<Result<(), Failure>> = written.collect();
+        if written.iter().any(Result::is_err) {
+            // The run ends in failure: the other targets get what waits for them.
+            let others = self.outlets.iter_mut().zip(&written);
+            for (outlet, _) in others.filter(|(_, written)| written.is_ok()) {
+                let _ = outlet.finish();
+            }
+        }
+        written.into_iter().collect()
     }
 
     pub(crate) fn finish(&mut self) -> Result<(), Failure> {

@@ -1,5 +1,6 @@
 //! A target of events with the lines that it has not taken yet.
 
+use std::borrow::Cow;
 use std::io::{self, ErrorKind};
 use std::time::{Duration, Instant};
 
@@ -83,7 +84,8 @@ impl Outlet {
 
     /// Writes whole lines; waits for the reader.
     pub(super) fn write(&mut self, lines: &[u8]) -> Result<(), Failure> {
-        self.keep(lines);
+        let lines = self.wanted(lines);
+        self.waiting.extend_from_slice(&lines);
         match self.waiting.len() >= GATHERED {
             true => self.finish(),
             false => Ok(()),
@@ -96,32 +98,29 @@ impl Outlet {
 
     /// Without waiting: lines that there is no room for are lost and counted.
     pub(super) fn offer(&mut self, lines: &[u8]) {
+        let lines = &*self.wanted(lines);
         if self.waiting.len() + lines.len() > GATHERED && self.may_try() {
             self.try_flush();
         }
         // Lines are kept or lost whole.
         if self.stuck && self.waiting.len() + lines.len() > GATHERED {
-            let wanted = lines.split_inclusive(|octet| *octet == b'\n');
-            let lost = wanted.filter(|line| self.target.takes(line)).count() as u64;
-            if lost > 0 {
-                self.lost += lost;
+            self.lost += count(lines);
+            if !lines.is_empty() {
                 self.warn(&slow());
             }
         } else {
-            self.keep(lines);
+            self.waiting.extend_from_slice(lines);
         }
     }
 
-    /// Keeps the lines that the target has a place for.
-    fn keep(&mut self, lines: &[u8]) {
+    /// Those of the lines that the target has a place for.
+    fn wanted<'a>(&self, lines: &'a [u8]) -> Cow<'a, [u8]> {
         if self.target.takes_all() {
-            return self.waiting.extend_from_slice(lines);
+            return Cow::Borrowed(lines);
         }
-        for line in lines.split_inclusive(|octet| *octet == b'\n') {
-            if self.target.takes(line) {
-                self.waiting.extend_from_slice(line);
-            }
-        }
+        let lines = lines.split_inclusive(|octet| *octet == b'\n');
+        let wanted: Vec<&[u8]> = lines.filter(|line| self.target.takes(line)).collect();
+        Cow::Owned(wanted.concat())
     }
 
     /// A full disk stays full for a while; a pipe may have room soon.

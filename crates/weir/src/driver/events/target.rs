@@ -4,7 +4,7 @@ use std::fmt;
 use std::fs::File;
 use std::io::{self, ErrorKind, Read as _, Seek as _, SeekFrom, Write as _};
 use std::os::fd::{AsFd as _, OwnedFd};
-use std::os::unix::fs::FileTypeExt as _;
+use std::os::unix::fs::{FileTypeExt as _, MetadataExt as _};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
@@ -164,11 +164,16 @@ fn open_at_end(path: &Path, waits: bool) -> io::Result<File> {
 }
 
 /// Opens a file of messages behind the last whole one: what a writer that died left of one
-/// would hide those behind it.
+/// would hide those behind it. One that this or another process writes is left as it is.
 fn open_messages(path: &Path, waits: bool) -> io::Result<File> {
     let file = open_at_end(path, waits)?;
-    if file.metadata()?.is_file()
-        && let Some(whole) = super::export::whole_messages(&std::fs::read(path)?)
+    let about = file.metadata()?;
+    if about.is_file()
+        && about.len() > 0
+        && file.try_lock().is_ok()
+        && let Ok(mut read) = File::open(path)
+        && read.metadata()?.ino() == about.ino()
+        && let Some(whole) = super::export::whole_messages(&mut read)?
     {
         file.set_len(whole)?;
     }
@@ -354,19 +359,22 @@ impl Sink {
                 part = part.get(..PIPE_BUF).unwrap_or(part);
             }
         }
-        let mut is_refused = false;
+        let mut is_told = false;
         loop {
             match self.out.write(part) {
                 Ok(0) => return Err(ErrorKind::WriteZero.into()),
                 Ok(octets) => return Ok(octets),
                 Err(error) if error.kind() == ErrorKind::Interrupted => {}
-                // The answer is to an earlier datagram: UDP loses what nobody takes.
-                Err(error) if self.unanswered && error.kind() == ErrorKind::ConnectionRefused => {
-                    if core::mem::replace(&mut is_refused, true) {
-                        return Ok(part.len());
+                Err(error) if error.kind() == ErrorKind::WouldBlock => return Err(slow()),
+                Err(error) if self.unanswered && error.raw_os_error() != TOO_LONG => {
+                    // The first error is an answer to an earlier datagram.
+                    if core::mem::replace(&mut is_told, true) {
+                        return match error.kind() {
+                            ErrorKind::ConnectionRefused => Ok(part.len()),
+                            _ => Err(error),
+                        };
                     }
                 }
-                Err(error) if error.kind() == ErrorKind::WouldBlock => return Err(slow()),
                 Err(error) => return Err(error),
             }
         }

@@ -368,3 +368,27 @@ fn where_one_target_fails_the_others_have_all() {
     std::fs::remove_file(&socket).unwrap();
     std::fs::remove_file(&path).unwrap();
 }
+
+/// UDP loses what nobody takes; who listens later gets what comes then.
+#[test]
+fn datagrams_that_nobody_takes_end_no_run() {
+    let socket = std::net::UdpSocket::bind("127.0.0.1:0").unwrap();
+    let address = socket.local_addr().unwrap();
+    drop(socket);
+    let mut events = create(Path::new(&format!("syslog:udp:{address}")));
+    let mut say = |what: &str| {
+        events.write_lines(what.as_bytes()).unwrap();
+        events.finish().unwrap();
+    };
+    for _ in 0..50 {
+        say("{}\n");
+    }
+    let socket = std::net::UdpSocket::bind(address).unwrap();
+    say("{\"last\":1}\n");
+    let mut one = [0; 1_000];
+    socket
+        .set_read_timeout(Some(Duration::from_secs(10)))
+        .unwrap();
+    let octets = socket.recv(&mut one).unwrap();
+    assert!(one[..octets].ends_with(b"{\"last\":1}"));
+}

@@ -1,6 +1,7 @@
 //! IPFIX messages (RFC 7011): flows, in both directions as one record (RFC 5103), and NAT
 //! mappings (RFC 8158).
 
+use std::io::{self, Read, Seek, SeekFrom};
 use std::net::{IpAddr, Ipv4Addr};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
@@ -74,27 +75,72 @@ const _: () = assert!(16 + 300 + MOST < LONGEST, "templates and a record fit");
 /// True of an event that there is a template for.
 pub(super) fn takes(line: &[u8]) -> bool {
     let record = serde_json::from_slice::<Record<'_>>(line);
-    record.is_ok_and(|record| match &*record.event_type {
-        "flow" => record.flow.is_some(),
-        "nat" => record.nat.is_some(),
-        _ => false,
-    })
+    record.is_ok_and(|record| Told::of(&record).is_some())
 }
 
-/// Octets of the whole messages that a file begins with; `None` where that is all of it, or it
-/// begins with something else.
-pub(super) fn whole_messages(octets: &[u8]) -> Option<u64> {
-    let mut rest = octets;
-    while let [0, 10, high, low, ..] = *rest {
-        let length = usize::from(u16::from_be_bytes([high, low]));
-        match rest.get(length..) {
-            Some(behind) if length >= 16 => rest = behind,
-            _ => break,
+/// What a record tells.
+enum Told<'a> {
+    Flow(&'a Flow<'a>, [IpAddr; 2]),
+    /// Its natEvent, by IANA's numbers: NAT44 BIB create and delete.
+    Mapping(&'a Nat<'a>, u8, [Ipv4Addr; 2]),
+}
+
+impl Told<'_> {
+    fn of<'a>(record: &'a Record<'_>) -> Option<Told<'a>> {
+        match (&*record.event_type, &record.flow, &record.nat) {
+            ("flow", Some(flow), _) => {
+                let (source, destination) = (record.src_ip?, record.dest_ip?);
+                let is_one = source.is_ipv4() == destination.is_ipv4();
+                is_one.then_some(Told::Flow(flow, [source, destination]))
+            }
+            ("nat", _, Some(nat)) => {
+                let event = match &*nat.event {
+                    "create" => 8,
+                    "delete" => 9,
+                    _ => return None,
+                };
+                match (nat.internal_ip, nat.external_ip) {
+                    (IpAddr::V4(internal), IpAddr::V4(external)) => {
+                        Some(Told::Mapping(nat, event, [internal, external]))
+                    }
+                    _ => None,
+                }
+            }
+            _ => None,
         }
     }
-    let whole = octets.len() - rest.len();
-    let is_message = rest.len() < 4 || rest.starts_with(&[0, 10]);
-    (!rest.is_empty() && is_message && whole < octets.len()).then_some(whole as u64)
+}
+
+/// Octets of the whole messages that a file begins with, where only a part of one is behind
+/// them; `None` where the file ends with a whole one, or has something else.
+///
+/// # Errors
+///
+/// Those of the file.
+pub(in super::super) fn whole_messages(file: &mut (impl Read + Seek)) -> io::Result<Option<u64>> {
+    let end = file.seek(SeekFrom::End(0))?;
+    let mut at = 0;
+    while at < end {
+        let mut head = [0; 4];
+        let some = (end - at).min(4) as usize;
+        let head = head.get_mut(..some).unwrap_or_default();
+        file.seek(SeekFrom::Start(at))?;
+        file.read_exact(head)?;
+        let is_part = match *head {
+            [0] | [0, 10] | [0, 10, _] => true,
+            [0, 10, high, low] => match u64::from(u16::from_be_bytes([high, low])) {
+                ..16 => false,
+                length if at + length <= end => {
+                    at += length;
+                    continue;
+                }
+                _ => true,
+            },
+            _ => false,
+        };
+        return Ok(is_part.then_some(at));
+    }
+    Ok(None)
 }
 
 /// A session with a collector.
@@ -220,21 +266,21 @@ impl Sets<'_> {
         let Ok(record) = serde_json::from_slice::<Record<'_>>(line) else {
             return false;
         };
-        match (&*record.event_type, &record.flow, &record.nat) {
-            ("flow", Some(flow), _) => self.flow(&record, flow),
-            ("nat", _, Some(nat)) => self.mapping(&record, nat),
-            _ => false,
+        match Told::of(&record) {
+            Some(Told::Flow(flow, addresses)) => self.flow(&record, flow, addresses),
+            Some(Told::Mapping(nat, event, addresses)) => {
+                self.mapping(&record, nat, (event, addresses));
+            }
+            None => return false,
         }
+        true
     }
 
-    fn flow(&mut self, record: &Record<'_>, flow: &Flow<'_>) -> bool {
-        let (Some(source), Some(destination)) = (record.src_ip, record.dest_ip) else {
-            return false;
-        };
-        self.set(match (source, destination) {
-            (IpAddr::V4(_), IpAddr::V4(_)) => FLOW_V4.0,
-            (IpAddr::V6(_), IpAddr::V6(_)) => FLOW_V6.0,
-            _ => return false,
+    fn flow(&mut self, record: &Record<'_>, flow: &Flow<'_>, addresses: [IpAddr; 2]) {
+        let [source, destination] = addresses;
+        self.set(match source {
+            IpAddr::V4(_) => FLOW_V4.0,
+            IpAddr::V6(_) => FLOW_V6.0,
         });
         self.put(milliseconds(&flow.start).to_be_bytes());
         self.put(milliseconds(&flow.end).to_be_bytes());
@@ -255,28 +301,21 @@ impl Sets<'_> {
         }
         self.put(record.flow_id.to_be_bytes());
         self.put([end_reason(&flow.reason)]);
-        true
     }
 
-    fn mapping(&mut self, record: &Record<'_>, nat: &Nat<'_>) -> bool {
-        // IANA's natEvent: NAT44 BIB create and delete.
-        let what = match &*nat.event {
-            "create" => 8,
-            "delete" => 9,
-            _ => return false,
-        };
-        let (IpAddr::V4(internal), IpAddr::V4(external)) = (nat.internal_ip, nat.external_ip)
-        else {
-            return false;
-        };
+    fn mapping(
+        &mut self,
+        record: &Record<'_>,
+        nat: &Nat<'_>,
+        (event, [internal, external]): (u8, [Ipv4Addr; 2]),
+    ) {
         self.set(NAT44.0);
         self.put(milliseconds(&record.timestamp).to_be_bytes());
-        self.put([what, record.protocol()]);
-        self.put(Ipv4Addr::octets(&internal));
-        self.put(Ipv4Addr::octets(&external));
+        self.put([event, record.protocol()]);
+        self.put(internal.octets());
+        self.put(external.octets());
         self.put(nat.internal_port.to_be_bytes());
         self.put(nat.external_port.to_be_bytes());
-        true
     }
 
     /// Writes the header.

@@ -47,8 +47,8 @@ struct Host {
     port: u16,
     /// Those of the name, when it was looked up.
     addresses: Vec<SocketAddr>,
-    /// Connections that were tried: several addresses have them in turn.
-    tried: AtomicUsize,
+    /// The address that is tried next: all have their turn.
+    next: AtomicUsize,
 }
 
 /// A collector of events, or a file for one.
@@ -115,6 +115,9 @@ impl Export {
         let (Way::Udp(host) | Way::Tcp(host)) = &mut self.way else {
             return Ok(());
         };
+        if !host.addresses.is_empty() {
+            return Ok(());
+        }
         let found = (host.name.as_str(), host.port).to_socket_addrs();
         let found = found.map_err(|error| format!("`{}` is not found: {error}", host.name))?;
         host.addresses = found.collect();
@@ -163,9 +166,12 @@ impl Export {
             false => SocketFlags::CLOEXEC | SocketFlags::NONBLOCK,
         };
         // A connection that fails later has had its turn.
-        let first = host.tried.fetch_add(1, Ordering::Relaxed) % all.len().max(1);
+        let first = host.next.load(Ordering::Relaxed) % all.len().max(1);
         let mut last = io::Error::from(io::ErrorKind::AddrNotAvailable);
-        for address in all.iter().cycle().skip(first).take(all.len()) {
+        let turns = (first..)
+            .zip(all.iter().cycle().skip(first))
+            .take(all.len());
+        for (turn, address) in turns {
             let family = match address {
                 SocketAddr::V4(_) => AddressFamily::INET,
                 SocketAddr::V6(_) => AddressFamily::INET6,
@@ -177,6 +183,7 @@ impl Export {
                         Err(error) => Err(error),
                     },
                 );
+            host.next.store(turn + 1, Ordering::Relaxed);
             match connected {
                 Ok(socket) => return Ok(socket),
                 Err(error) => last = error.into(),
@@ -196,15 +203,19 @@ impl Export {
     }
 }
 
-/// Octets of the whole IPFIX messages that a file begins with; `None` where that is all of it,
-/// or it is no file of messages.
-pub(super) fn whole_messages(octets: &[u8]) -> Option<u64> {
-    ipfix::whole_messages(octets)
-}
+pub(super) use ipfix::whole_messages;
 
 impl Host {
     /// `HOST`, `HOST:PORT`, an IPv6 address, `[IPv6]` or `[IPv6]:PORT`.
     fn parse(text: &str, port: u16) -> Result<Host, String> {
+        if let Ok(address) = text.parse::<SocketAddr>() {
+            return Ok(Host {
+                name: address.ip().to_string(),
+                port: address.port(),
+                addresses: vec![address],
+                next: AtomicUsize::new(0),
+            });
+        }
         let wrong = || format!("`{text}` is no HOST[:PORT]");
         let (name, port) = match text.rsplit_once(':') {
             _ if text.parse::<Ipv6Addr>().is_ok() || text.ends_with(']') => (text, port),
@@ -226,7 +237,7 @@ impl Host {
             name: inner.unwrap_or(name).to_owned(),
             port,
             addresses: Vec::new(),
-            tried: AtomicUsize::new(0),
+            next: AtomicUsize::new(0),
         })
     }
 }

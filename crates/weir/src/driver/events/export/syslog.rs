@@ -2,7 +2,7 @@
 
 use std::io::Write as _;
 
-use serde::Deserialize;
+use serde_json::Value;
 use weir_packet::Time;
 
 use super::record::first_line;
@@ -33,17 +33,20 @@ impl Syslog {
     pub(super) fn encode(&mut self, lines: &[u8], message: &mut Vec<u8>) -> usize {
         let (line, taken) = first_line(lines);
         // A function of a tenant writes what it likes: the header has only what fits there.
-        let head: Head = serde_json::from_slice(line).unwrap_or_default();
-        let severity = match head.alert.map(|alert| alert.severity) {
+        let event: Value = serde_json::from_slice(line).unwrap_or_default();
+        let text = |name| event.get(name).and_then(Value::as_str).unwrap_or_default();
+        let severity = match event.get("alert") {
             None => INFORMATIONAL,
-            // Error, warning, notice.
-            Some(Severity(1)) => 3,
-            Some(Severity(2)) => 4,
-            Some(_) => 5,
+            // Suricata's severity, of which 1 is the highest: error, warning, notice.
+            Some(alert) => match alert.get("severity").and_then(Value::as_u64) {
+                Some(1) => 3,
+                Some(2) => 4,
+                _ => 5,
+            },
         };
-        let time = head.timestamp.parse::<Time>();
+        let time = text("timestamp").parse::<Time>();
         let time = time.map_or("-".into(), |time| time.to_string().replace("+0000", "Z"));
-        let kind = graphic(&head.event_type, 32);
+        let kind = graphic(text("event_type"), 32);
         let (host, process) = (&self.host, self.process);
         let priority = FACILITY * 8 + severity;
         let head = format!("<{priority}>1 {time} {host} weir {process} {kind} - ");
@@ -66,23 +69,3 @@ fn graphic(text: &str, most: usize) -> String {
         false => field,
     }
 }
-
-/// What a header needs of an event.
-#[derive(Default, Deserialize)]
-#[serde(default)]
-struct Head {
-    timestamp: String,
-    event_type: String,
-    alert: Option<Alert>,
-}
-
-/// A finding.
-#[derive(Default, Deserialize)]
-#[serde(default)]
-struct Alert {
-    severity: Severity,
-}
-
-/// Suricata's severity of a finding: 1 is the highest.
-#[derive(Default, Deserialize)]
-struct Severity(u64);

@@ -12,6 +12,7 @@ fn collectors_are_read_as_they_are_written() {
         ("ipfix:udp:127.0.0.1", "127.0.0.1:4739"),
         ("ipfix:udp:127.0.0.1:9995", "127.0.0.1:9995"),
         ("ipfix:tcp:::1", "[::1]:4739"),
+        ("syslog:udp:[fe80::1%3]:514", "[fe80::1%3]:514"),
         ("syslog:udp:[::1]:5514", "[::1]:5514"),
         ("syslog:tcp:[2001:db8::1]", "[2001:db8::1]:514"),
     ] {
@@ -162,8 +163,12 @@ fn a_header_has_nothing_that_would_make_another_one() {
             "<174>1 - ",
         ),
         (r#"{"event_type":5}"#, "<174>1 - "),
-        (r#"{"alert":{"severity":"high"}}"#, "<174>1 - "),
+        (
+            r#"{"alert":{"severity":"high"},"event_type":"abc"}"#,
+            "<173>1 - ",
+        ),
         (r#"{"alert":{}}"#, "<173>1 - "),
+        (r#"{"alert":5}"#, "<173>1 - "),
         (r#"{"alert":{"severity":2}}"#, "<172>1 - "),
         ("[]", "<174>1 - "),
     ] {
@@ -172,11 +177,12 @@ fn a_header_has_nothing_that_would_make_another_one() {
         let taken = Syslog::new(false).encode(lines.as_bytes(), &mut message);
         assert_eq!(taken, lines.len());
         let text = String::from_utf8(message).unwrap();
-        let (before, after) = text.split_once(" - ").unwrap();
         assert!(text.starts_with(head), "{text}");
-        assert!(!before.contains('\n'), "{text}");
-        let fields = format!("{before} - {after}");
-        let fields: Vec<&str> = fields.splitn(7, ' ').collect();
+        let fields: Vec<&str> = text.splitn(7, ' ').collect();
+        assert!(
+            fields[..6].iter().all(|field| !field.contains('\n')),
+            "{text}"
+        );
         assert_eq!(fields[3], "weir", "{text}");
         assert!(["abc", "-"].contains(&fields[5]), "{text}");
         assert_eq!(fields[6], format!("- {line}"), "{text}");
@@ -189,8 +195,19 @@ fn a_message_that_was_begun_is_cut_off() {
     Ipfix::new(false).encode(FLOW.as_bytes(), &mut message);
     let length = message.len() as u64;
     let two = [message.clone(), message.clone()].concat();
-    assert_eq!(whole_messages(&two), None);
-    assert_eq!(whole_messages(&two[..two.len() - 1]), Some(length));
-    assert_eq!(whole_messages(&message[..3]), Some(0));
-    assert_eq!(whole_messages(b"events of another kind"), None);
+    let whole = |octets: &[u8]| whole_messages(&mut std::io::Cursor::new(octets)).unwrap();
+    assert_eq!(whole(&two), None);
+    assert_eq!(whole(&two[..two.len() - 1]), Some(length));
+    assert_eq!(whole(&two[..two.len() / 2 + 1]), Some(length));
+    assert_eq!(whole(&message[..3]), Some(0));
+    // Whatever else is there stays.
+    for other in [
+        &b"events of another kind"[..],
+        b"ab\n",
+        b"\n",
+        &[0, 10, 0, 3, 1, 2],
+    ] {
+        assert_eq!(whole(other), None);
+        assert_eq!(whole(&[&message, other].concat()), None);
+    }
 }
