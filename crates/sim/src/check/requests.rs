@@ -52,6 +52,12 @@ impl Checker {
         }
     }
 
+    /// A drain is taken back. Moves to the runtime that were asked for before it was drained may
+    /// have come to nothing meanwhile.
+    pub(crate) fn was_kept(&mut self, runtime: RuntimeId) {
+        self.moves.retain(|_, (to, _)| *to != runtime);
+    }
+
     /// A move that nothing became of; `takes_units` says where one may go.
     pub(crate) fn unanswered(
         &self,

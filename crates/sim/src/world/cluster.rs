@@ -620,6 +620,7 @@ impl World<'_> {
             && let Some(process) = self.processes.get_mut(no)
         {
             process.draining = false;
+            self.checker.was_kept(id);
             self.count("drains_taken_back");
         }
         self.after_switch();
