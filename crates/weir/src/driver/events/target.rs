@@ -168,9 +168,9 @@ fn open_at_end(path: &Path, waits: bool) -> io::Result<File> {
 fn open_messages(path: &Path, waits: bool) -> io::Result<File> {
     let file = open_at_end(path, waits)?;
     let about = file.metadata()?;
-    if about.is_file()
-        && about.len() > 0
-        && file.try_lock().is_ok()
+    // Its writer holds the lock until it closes the file.
+    let is_alone = about.is_file() && file.try_lock().is_ok();
+    if is_alone
         && let Ok(mut read) = File::open(path)
         && read.metadata()?.ino() == about.ino()
         && let Some(whole) = super::export::whole_messages(&mut read)?
