@@ -113,5 +113,5 @@ pub use parse::{
 };
 pub use prefix::{Prefix, PrefixError, Prefixes};
 pub use quoted::Quoted;
-pub use time::{NoTime, Time, civil_from_days};
+pub use time::{NoTime, Time, civil_from_days, days_from_civil};
 pub use wire::BufferTooSmall;

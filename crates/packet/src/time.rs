@@ -97,7 +97,9 @@ impl fmt::Display for NoTime {
 impl core::error::Error for NoTime {}
 
 /// Number of the day of a proleptic Gregorian date since 1970-01-01: [`civil_from_days`] backwards.
-const fn days_from_civil(year: i64, month: u32, day: u32) -> i64 {
+///
+/// Of a day that a month does not have, it is that of as many days behind the month's first.
+pub const fn days_from_civil(year: i64, month: u32, day: u32) -> i64 {
     let year = year - (month <= 2) as i64;
     let era = year.div_euclid(400);
     let year_of_era = year.rem_euclid(400);

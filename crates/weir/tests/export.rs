@@ -6,7 +6,7 @@ mod tshark;
 
 use std::io::Read as _;
 use std::net::{TcpListener, UdpSocket};
-use std::thread;
+use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
 use serde_json::Value;
@@ -38,6 +38,16 @@ fn all(ipfix: &str, field: &str) -> Vec<String> {
     let values = messages.iter().flat_map(|fields| fields[0].split(','));
     let values = values.filter(|value| !value.is_empty());
     values.map(str::to_owned).collect()
+}
+
+/// Takes one connection, and gives all that comes by it.
+fn received(listener: TcpListener) -> JoinHandle<Vec<u8>> {
+    thread::spawn(move || {
+        let mut octets = Vec::new();
+        let (mut stream, _) = listener.accept().unwrap();
+        stream.read_to_end(&mut octets).unwrap();
+        octets
+    })
 }
 
 /// Another program reads in the messages what the lines say.
@@ -89,7 +99,7 @@ fn flows_in_a_file_are_read_by_another_program() {
     says_the_same(&ipfix, &events(&json, "flow"));
 }
 
-/// What comes over UDP and TCP is what a file would have.
+/// Collectors receive the same records over UDP and TCP.
 #[test]
 fn flows_come_to_collectors() {
     if !has_tshark() {
@@ -101,15 +111,11 @@ fn flows_come_to_collectors() {
     let listener = TcpListener::bind("[::1]:0").unwrap();
     let udp = format!("ipfix:udp:{}", datagrams.local_addr().unwrap());
     let tcp = format!("ipfix:tcp:{}", listener.local_addr().unwrap());
-    let stream = thread::spawn(move || {
-        let mut octets = Vec::new();
-        let (mut stream, _) = listener.accept().unwrap();
-        stream.read_to_end(&mut octets).map(|_| octets)
-    });
+    let stream = received(listener);
     let ran = monitored(&[&json, &udp, &tcp]);
     assert_eq!(ran.code, 0, "{}", ran.err);
     let flows = events(&json, "flow");
-    let stream = stream.join().unwrap().unwrap();
+    let stream = stream.join().unwrap();
     says_the_same(&folder.write("stream.ipfix", stream), &flows);
     // The socket has all of it: the run is over.
     datagrams.set_nonblocking(true).unwrap();
@@ -181,14 +187,10 @@ fn syslog_messages_come_to_collectors() {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let udp = format!("syslog:udp:{}", datagrams.local_addr().unwrap());
     let tcp = format!("syslog:tcp:{}", listener.local_addr().unwrap());
-    let stream = thread::spawn(move || {
-        let mut text = String::new();
-        let (mut stream, _) = listener.accept().unwrap();
-        stream.read_to_string(&mut text).map(|_| text)
-    });
+    let stream = received(listener);
     let ran = monitored(&[&json, &udp, &tcp]);
     assert_eq!(ran.code, 0, "{}", ran.err);
-    let stream = stream.join().unwrap().unwrap();
+    let stream = String::from_utf8(stream.join().unwrap()).unwrap();
     let mut rest = stream.as_str();
     let mut one = [0; 65_536];
     let patience = Some(Duration::from_secs(10));

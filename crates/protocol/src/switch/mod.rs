@@ -301,9 +301,9 @@ impl Switch {
         // of one that drains have somewhere to go.
         let is_awaited =
             self.sweep.awaits_heir() && self.settings.plant != Some(Plant::ComingUnseen);
-        let is_left = |slot| self.runtimes.is_draining(slot);
-        let drains = self.runtimes.here().any(is_left);
-        if self.settings.replication != Replication::None || is_awaited || drains {
+        let mut here = self.runtimes.here();
+        let one_drains = here.any(|slot| self.runtimes.is_draining(slot));
+        if self.settings.replication != Replication::None || is_awaited || one_drains {
             self.sweep.start(self.units.top());
         }
     }

@@ -402,14 +402,12 @@ impl Switch {
     /// A runtime for a unit that has none: one that drains where no other is there, and `not`
     /// where that is the only one.
     pub(super) fn dispatch_or_drain(&mut self, unit: u64, not: Slot) -> Option<Slot> {
-        let picked = self.dispatch(unit, not);
-        let here = self.runtimes.here();
-        let runtimes: Vec<Slot> = here
-            .filter(|slot| !self.runtimes.is_logger(*slot))
-            .collect();
-        let other = || runtimes.iter().copied().find(|slot| *slot != not);
-        let picked = picked.filter(|slot| *slot != not).or_else(other);
-        picked.or_else(|| runtimes.contains(&not).then_some(not))
+        let picked = self.dispatch(unit, not).filter(|slot| *slot != not);
+        let is_runtime = |slot: &Slot| !self.runtimes.is_logger(*slot);
+        let mut others = self.runtimes.here().filter(|slot| *slot != not);
+        let other = picked.or_else(|| others.find(is_runtime));
+        // `not` is the only one that may be left.
+        other.or_else(|| self.runtimes.here().find(is_runtime))
     }
 
     /// True where a logger has the unit's state, or all its packets are here, and no runtime is

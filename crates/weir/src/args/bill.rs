@@ -3,6 +3,7 @@
 use std::path::PathBuf;
 
 use clap::{Args as ClapArgs, ValueEnum};
+use weir_packet::{civil_from_days, days_from_civil};
 
 use super::At;
 
@@ -74,51 +75,26 @@ fn hour(text: &str) -> Result<u64, String> {
     let (Some(year), Some(month), Some(day), None) = (year, month, day, parts.next()) else {
         return Err(wrong());
     };
-    if year < 1970 || !(1..=12).contains(&month) || hour >= DAY {
+    if year < 1970 || !(1..=12).contains(&month) || u64::from(hour) >= DAY {
         return Err(wrong());
     }
-    if !(1..=days_of(year, month)).contains(&day) {
+    let date = (i64::from(year), month, day);
+    let days = days_from_civil(date.0, date.1, date.2);
+    if civil_from_days(days) != date {
         return Err(format!("{year}-{month:02} has no day {day}"));
     }
-    let years: u64 = (1970..year)
-        .map(|year| 365 + u64::from(is_leap(year)))
-        .sum();
-    let months: u64 = (1..month).map(|month| days_of(year, month)).sum();
-    Ok((years + months + day - 1) * DAY + hour)
+    Ok(days as u64 * DAY + u64::from(hour))
 }
 
 /// The time of an hour since 1970, as `2026-11-01T13`.
 pub(crate) fn time_of(hour: u64) -> String {
-    let (mut days, hour) = (hour / DAY, hour % DAY);
-    let (mut year, mut month) = (1970, 1);
-    loop {
-        let of_year = 365 + u64::from(is_leap(year));
-        if days < of_year || year > 9_999 {
-            break;
-        }
-        (days, year) = (days - of_year, year + 1);
-    }
-    while month < 12 && days >= days_of(year, month) {
-        (days, month) = (days - days_of(year, month), month + 1);
-    }
-    format!("{year}-{month:02}-{:02}T{hour:02}", days + 1)
+    let (year, month, day) = civil_from_days((hour / DAY) as i64);
+    format!("{year}-{month:02}-{day:02}T{:02}", hour % DAY)
 }
 
-fn number(text: &str, digits: usize) -> Option<u64> {
+fn number(text: &str, digits: usize) -> Option<u32> {
     let fits = text.len() == digits && text.bytes().all(|b| b.is_ascii_digit());
     fits.then(|| text.parse().ok()).flatten()
-}
-
-fn is_leap(year: u64) -> bool {
-    year.is_multiple_of(4) && (!year.is_multiple_of(100) || year.is_multiple_of(400))
-}
-
-fn days_of(year: u64, month: u64) -> u64 {
-    match month {
-        2 => 28 + u64::from(is_leap(year)),
-        4 | 6 | 9 | 11 => 30,
-        _ => 31,
-    }
 }
 
 #[cfg(test)]

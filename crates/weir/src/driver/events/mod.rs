@@ -1,6 +1,7 @@
 //! Writing events: what a slow, full or absent target means for the run.
 
 mod export;
+mod lines;
 mod outlet;
 mod target;
 

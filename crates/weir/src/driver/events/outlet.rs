@@ -4,6 +4,7 @@ use std::borrow::Cow;
 use std::io::{self, ErrorKind};
 use std::time::{Duration, Instant};
 
+use super::lines;
 use super::target::{Sink, TOO_LONG, Target, slow};
 use crate::exit::Failure;
 use crate::say::say;
@@ -104,7 +105,7 @@ impl Outlet {
         }
         // Lines are kept or lost whole.
         if self.stuck && self.waiting.len() + lines.len() > GATHERED {
-            self.lost += count(lines);
+            self.lost += lines::count(lines);
             if !lines.is_empty() {
                 self.warn(&slow());
             }
@@ -113,13 +114,13 @@ impl Outlet {
         }
     }
 
-    /// Those of the lines that the target has a place for.
+    /// The lines that the target's form can say.
     fn wanted<'a>(&self, lines: &'a [u8]) -> Cow<'a, [u8]> {
         if self.target.takes_all() {
             return Cow::Borrowed(lines);
         }
-        let lines = lines.split_inclusive(|octet| *octet == b'\n');
-        let wanted: Vec<&[u8]> = lines.filter(|line| self.target.takes(line)).collect();
+        let wanted = lines::each(lines).filter(|line| self.target.takes(line));
+        let wanted: Vec<&[u8]> = wanted.collect();
         Cow::Owned(wanted.concat())
     }
 
@@ -179,11 +180,11 @@ impl Outlet {
         self.stuck = false;
     }
 
-    /// How many lines were lost, those included that still wait and can't be written. It is
-    /// over then.
+    /// Ends the outlet. Gives the number of lines that were lost, with those that still wait and
+    /// can't be written.
     pub(super) fn settle(&mut self) -> u64 {
         self.try_flush();
-        self.lost += count(&self.waiting);
+        self.lost += lines::count(&self.waiting);
         self.waiting.clear();
         if self.stuck {
             self.sink = None;
@@ -191,7 +192,7 @@ impl Outlet {
         self.lost
     }
 
-    /// What it has lost, in words; `None` where that is nothing.
+    /// Says how many lines were lost; `None` where none was.
     pub(super) fn loss(&self) -> Option<String> {
         let lost = (self.lost > 0).then_some(self.lost)?;
         Some(format!(
@@ -233,7 +234,7 @@ impl Outlet {
             match sink.write(rest, self.patience) {
                 Ok(octets) => written += octets,
                 Err(error) if error.raw_os_error() == TOO_LONG => {
-                    written += line_length(rest);
+                    written += lines::first_length(rest);
                     self.lost += 1;
                 }
                 Err(error) => break Err(error),
@@ -256,7 +257,7 @@ impl Outlet {
     /// Drops the rest of a line that is written in part.
     fn abandon_line(&mut self) {
         if std::mem::take(&mut self.begun) {
-            self.waiting.drain(..line_length(&self.waiting));
+            self.waiting.drain(..lines::first_length(&self.waiting));
             self.lost += 1;
         }
     }
@@ -283,14 +284,4 @@ fn cannot_open(target: &Target, error: &io::Error) -> Failure {
 
 fn gone() -> io::Error {
     io::Error::new(ErrorKind::NotConnected, "no program listens there")
-}
-
-/// Length of the first line.
-fn line_length(lines: &[u8]) -> usize {
-    let end = lines.iter().position(|octet| *octet == b'\n');
-    end.map_or(lines.len(), |end| end + 1)
-}
-
-fn count(lines: &[u8]) -> u64 {
-    lines.iter().filter(|octet| **octet == b'\n').count() as u64
 }

@@ -15,6 +15,7 @@ use rustix::io::Errno;
 use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType, socket_with};
 
 use super::export::{Encoder, Export};
+use super::lines;
 use crate::exit::Failure;
 
 /// Octets that a pipe takes at once where it has room at all (POSIX's `PIPE_BUF`).
@@ -85,7 +86,7 @@ impl Target {
         }
     }
 
-    /// True where it has a place for every line.
+    /// True where its form can say every event.
     pub(super) fn takes_all(&self) -> bool {
         match self {
             Target::Export(export) => export.takes_all(),
@@ -93,7 +94,7 @@ impl Target {
         }
     }
 
-    /// True where it has a place for a line.
+    /// True where its form can say this event.
     pub(super) fn takes(&self, line: &[u8]) -> bool {
         self.takes_all() || matches!(self, Target::Export(export) if export.takes(line))
     }
@@ -235,12 +236,12 @@ pub(super) struct Sink {
     datagrams: bool,
     /// Over UDP, which tells of nothing that is lost.
     unanswered: bool,
-    /// What goes out in the place of lines.
+    /// The messages that are written instead of lines, for a collector.
     encoded: Option<Encoded>,
 }
 
-/// Messages made of lines. What waits for room is the same message until it is written, or the
-/// session is over.
+/// Encodes lines as messages. A message that waits for room stays the same until it is written or
+/// the session ends.
 struct Encoded {
     encoder: Encoder,
     message: Vec<u8>,
@@ -311,10 +312,11 @@ impl Sink {
     /// `WouldBlock` where there is no room, and those of the system.
     pub(super) fn write(&mut self, lines: &[u8], patience: Duration) -> io::Result<usize> {
         let Some(mut encoded) = self.encoded.take() else {
-            let line = lines.iter().position(|octet| *octet == b'\n');
-            let line = line.and_then(|end| lines.get(..=end));
-            let whole = line.filter(|_| self.datagrams).unwrap_or(lines);
-            return self.write_some(whole, patience);
+            let octets = match self.datagrams {
+                true => lines::first_length(lines),
+                false => lines.len(),
+            };
+            return self.write_some(lines.get(..octets).unwrap_or(lines), patience);
         };
         let written = self.write_encoded(&mut encoded, lines, patience);
         self.encoded = Some(encoded);

@@ -5,7 +5,8 @@ use std::io::{self, Read, Seek, SeekFrom};
 use std::net::{IpAddr, Ipv4Addr};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
-use super::record::{Flow, Nat, Record, first_line, milliseconds};
+use super::super::lines;
+use super::record::{Flow, Nat, Record, milliseconds};
 
 /// Octets of a message at most: what passes any IPv6 path in one packet (RFC 8200 §5), without
 /// the headers of IPv6 and UDP.
@@ -68,7 +69,7 @@ const fn length(elements: &[Element]) -> usize {
     octets
 }
 
-/// The longest record, and the headers of a message with it.
+/// Octets of the longest record with the header of its set.
 const MOST: usize = length(&FLOW_V6.1) + 4;
 const _: () = assert!(16 + 300 + MOST < LONGEST, "templates and a record fit");
 
@@ -78,10 +79,10 @@ pub(super) fn takes(line: &[u8]) -> bool {
     record.is_ok_and(|record| Told::of(&record).is_some())
 }
 
-/// What a record tells.
+/// An event that has a template.
 enum Told<'a> {
     Flow(&'a Flow<'a>, [IpAddr; 2]),
-    /// Its natEvent, by IANA's numbers: NAT44 BIB create and delete.
+    /// With its natEvent by IANA's numbers (NAT44 BIB create and delete), and its addresses.
     Mapping(&'a Nat<'a>, u8, [Ipv4Addr; 2]),
 }
 
@@ -147,9 +148,10 @@ pub(in super::super) fn whole_messages(file: &mut (impl Read + Seek)) -> io::Res
 pub(in super::super) struct Ipfix {
     /// Records sent before, modulo 2³².
     sequence: u32,
-    /// Templates are sent again and again.
+    /// Templates are sent again and again: over UDP.
     repeats: bool,
-    told: Option<Instant>,
+    /// When templates were sent last.
+    templates_at: Option<Instant>,
 }
 
 impl Ipfix {
@@ -157,30 +159,32 @@ impl Ipfix {
         Ipfix {
             sequence: 0,
             repeats,
-            told: None,
+            templates_at: None,
         }
     }
 
     pub(super) fn encode(&mut self, lines: &[u8], message: &mut Vec<u8>) -> usize {
         let mut sets = Sets::new(message);
         let is_due = |at: Instant| self.repeats && at.elapsed() >= AGAIN;
-        if self.told.is_none_or(is_due) {
-            self.told = Some(Instant::now());
+        let needs_templates = self.templates_at.is_none_or(is_due);
+        if needs_templates {
             sets.templates();
         }
         let (mut taken, mut records) = (0, 0);
-        while taken < lines.len() && sets.message.len() + MOST <= LONGEST {
-            let (line, octets) = first_line(lines.get(taken..).unwrap_or_default());
-            taken += octets;
+        for line in lines::each(lines) {
+            if sets.message.len() + MOST > LONGEST {
+                break;
+            }
+            taken += line.len();
             records += u32::from(sets.add(line));
         }
         // Lines of other events alone are no message.
         if records == 0 {
-            if sets.has_templates {
-                self.told = None;
-            }
             message.clear();
             return taken;
+        }
+        if needs_templates {
+            self.templates_at = Some(Instant::now());
         }
         sets.end(self.sequence);
         self.sequence = self.sequence.wrapping_add(records);
@@ -188,12 +192,11 @@ impl Ipfix {
     }
 }
 
-/// A message that is written.
+/// Builds a message, set by set.
 struct Sets<'a> {
     message: &'a mut Vec<u8>,
     /// Where the last set begins, and its number.
     last: Option<(usize, u16)>,
-    has_templates: bool,
 }
 
 impl Sets<'_> {
@@ -202,7 +205,6 @@ impl Sets<'_> {
         Sets {
             message,
             last: None,
-            has_templates: false,
         }
     }
 
@@ -217,7 +219,7 @@ impl Sets<'_> {
         }
     }
 
-    /// What follows is of this set.
+    /// Begins a set of this number, unless the last one is such a set.
     fn set(&mut self, number: u16) {
         if self.last.is_none_or(|(_, last)| last != number) {
             self.end_set();
@@ -241,7 +243,6 @@ impl Sets<'_> {
     }
 
     fn templates(&mut self) {
-        self.has_templates = true;
         self.set(TEMPLATES);
         self.template(FLOW_V4.0, &FLOW_V4.1);
         self.template(FLOW_V6.0, &FLOW_V6.1);
@@ -328,8 +329,7 @@ impl Sets<'_> {
         self.patch(2, length.to_be_bytes());
         self.patch(4, now.to_be_bytes());
         self.patch(8, sequence.to_be_bytes());
-        // Observation domain 0: all that is seen here (RFC 7011 §3.1).
-        self.patch(12, 0_u32.to_be_bytes());
+        // The rest is observation domain 0: all that is seen here (RFC 7011 §3.1).
     }
 }
 

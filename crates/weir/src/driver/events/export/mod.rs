@@ -192,12 +192,12 @@ impl Export {
         Err(last)
     }
 
-    /// True where every event has a place in the form.
+    /// True where the form can say every event.
     pub(super) fn takes_all(&self) -> bool {
         self.form == Form::Syslog
     }
 
-    /// True where an event's line has a place in the form.
+    /// True where the form can say this event.
     pub(super) fn takes(&self, line: &[u8]) -> bool {
         self.takes_all() || ipfix::takes(line)
     }
@@ -209,12 +209,8 @@ impl Host {
     /// `HOST`, `HOST:PORT`, an IPv6 address, `[IPv6]` or `[IPv6]:PORT`.
     fn parse(text: &str, port: u16) -> Result<Host, String> {
         if let Ok(address) = text.parse::<SocketAddr>() {
-            return Ok(Host {
-                name: address.ip().to_string(),
-                port: address.port(),
-                addresses: vec![address],
-                next: AtomicUsize::new(0),
-            });
+            let name = address.ip().to_string();
+            return Ok(Host::new(name, address.port(), vec![address]));
         }
         let wrong = || format!("`{text}` is no HOST[:PORT]");
         let (name, port) = match text.rsplit_once(':') {
@@ -233,12 +229,17 @@ impl Host {
         if !is_one || name.is_empty() {
             return Err(wrong());
         }
-        Ok(Host {
-            name: inner.unwrap_or(name).to_owned(),
+        let name = inner.unwrap_or(name).to_owned();
+        Ok(Host::new(name, port, Vec::new()))
+    }
+
+    fn new(name: String, port: u16, addresses: Vec<SocketAddr>) -> Host {
+        Host {
+            name,
             port,
-            addresses: Vec::new(),
+            addresses,
             next: AtomicUsize::new(0),
-        })
+        }
     }
 }
 

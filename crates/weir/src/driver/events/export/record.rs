@@ -90,10 +90,3 @@ impl Record<'_> {
 pub(super) fn milliseconds(time: &str) -> u64 {
     time.parse().map_or(0, |Time(at)| at / 1_000_000)
 }
-
-/// The first line of several, and its octets with its end.
-pub(super) fn first_line(lines: &[u8]) -> (&[u8], usize) {
-    let end = lines.iter().position(|octet| *octet == b'\n');
-    let line = lines.get(..end.unwrap_or(lines.len())).unwrap_or_default();
-    (line, end.map_or(lines.len(), |end| end + 1))
-}

@@ -5,7 +5,7 @@ use std::io::Write as _;
 use serde_json::Value;
 use weir_packet::Time;
 
-use super::record::first_line;
+use super::super::lines;
 
 /// Suricata's facility for events: local5.
 const FACILITY: u8 = 21;
@@ -31,7 +31,9 @@ impl Syslog {
     }
 
     pub(super) fn encode(&mut self, lines: &[u8], message: &mut Vec<u8>) -> usize {
-        let (line, taken) = first_line(lines);
+        let taken = lines::first_length(lines);
+        let line = lines.get(..taken).unwrap_or_default();
+        let line = line.strip_suffix(b"\n").unwrap_or(line);
         // A function of a tenant writes what it likes: the header has only what fits there.
         let event: Value = serde_json::from_slice(line).unwrap_or_default();
         let text = |name| event.get(name).and_then(Value::as_str).unwrap_or_default();
