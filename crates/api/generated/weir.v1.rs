@@ -568,6 +568,10 @@ pub struct Shares {
     /// Names the coordinator's store: a host ends nothing that another coordinator has started.
     #[prost(bytes = "vec", tag = "2")]
     pub store: ::prost::alloc::vec::Vec<u8>,
+    /// Of several coordinators with one store each that leads has a greater number than those before it: a
+    /// host hears none that leads no longer. 0 where there is one coordinator.
+    #[prost(uint64, tag = "3")]
+    pub term: u64,
 }
 /// The share of this host in a composition.
 #[derive(Clone, PartialEq, ::prost::Message)]

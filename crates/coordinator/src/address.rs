@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use hyper_util::rt::TokioIo;
 use tokio::net::{TcpStream, UnixStream};
+use tokio::task::JoinSet;
 use tonic::transport::{Channel, Endpoint, Uri};
 use tower::service_fn;
 use weir_identity::{Credentials, Role};
@@ -54,40 +55,93 @@ impl fmt::Display for Address {
     }
 }
 
-/// A coordinator, and what one is to it.
+/// A coordinator, or several of which one leads, and what one is to it.
 #[derive(Clone, Debug)]
 pub struct Access {
-    /// Where it is.
-    pub address: Address,
+    /// Where it is, or where each of them is: one at least.
+    pub addresses: Vec<Address>,
     /// The certificate that is shown to it, with TCP.
     pub credentials: Option<Credentials>,
 }
 
 impl Access {
-    /// Connects to the coordinator. Where an instance is named, its calls are passed on to that.
+    /// Connects to the coordinator that leads: the others let nobody in. Where an instance is named, its
+    /// calls are passed on to that.
     ///
     /// # Errors
     ///
     /// Nobody is there within 5 seconds, it is not a coordinator of the same cluster, or there is no
     /// certificate to show.
     pub async fn connect(&self, instance: Option<&str>) -> Result<Channel, String> {
-        if self.credentials.is_none() && matches!(self.address, Address::Tcp(_)) {
-            return Err(format!(
-                "{} wants a certificate: name the folder that has one, by WEIR_IDENTITY",
-                self.address
-            ));
-        }
+        self.reach(instance).await.map(|(channel, _)| channel)
+    }
+
+    /// The same, and which of them it is.
+    pub(crate) async fn reach(&self, instance: Option<&str>) -> Result<(Channel, Address), String> {
         let authority = instance.unwrap_or("coordinator");
         let origin = format!("http://{authority}").parse::<Uri>();
         let origin = origin.map_err(|_| format!("`{authority}` is no name of an instance"))?;
+        // All at once: one whose machine is lost keeps nobody waiting.
+        let mut attempts = JoinSet::new();
+        for (turn, address) in self.addresses.iter().cloned().enumerate() {
+            let (origin, credentials) = (origin.clone(), self.credentials.clone());
+            attempts.spawn(async move {
+                let reached = address.connect(origin, credentials).await;
+                reached.map(|it| (it, address)).map_err(|why| (turn, why))
+            });
+        }
+        let mut failed = Vec::new();
+        while let Some(attempt) = attempts.join_next().await {
+            match attempt {
+                Ok(Ok(reached)) => return Ok(reached),
+                Ok(Err(why)) => failed.push(why),
+                Err(broken) => failed.push((self.addresses.len(), broken.to_string())),
+            }
+        }
+        failed.sort();
+        let failed: Vec<String> = failed.into_iter().map(|(_, why)| why).collect();
+        Err(failed.join("; "))
+    }
+}
+
+impl fmt::Display for Access {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let addresses: Vec<String> = self.addresses.iter().map(ToString::to_string).collect();
+        f.write_str(&addresses.join(","))
+    }
+}
+
+impl Address {
+    /// Reads addresses with commas between them.
+    ///
+    /// # Errors
+    ///
+    /// One of them is none: which, and why.
+    pub fn several(text: &str) -> Result<Vec<Address>, String> {
+        let one = |text: &str| {
+            let read = text.parse();
+            read.map_err(|why| format!("`{text}` is no address of a coordinator: {why}"))
+        };
+        text.split(',').map(one).collect()
+    }
+
+    async fn connect(
+        &self,
+        origin: Uri,
+        credentials: Option<Credentials>,
+    ) -> Result<Channel, String> {
+        if credentials.is_none() && matches!(self, Address::Tcp(_)) {
+            return Err(format!(
+                "{self} wants a certificate: name the folder that has one, by WEIR_IDENTITY"
+            ));
+        }
         let endpoint = Endpoint::from_static("http://coordinator")
             .origin(origin)
             .connect_timeout(CONNECT)
             .http2_keep_alive_interval(ASK)
             .keep_alive_timeout(ANSWER);
-        let connected = match &self.address {
+        let connected = match self.clone() {
             Address::Unix(path) => {
-                let path = path.clone();
                 let connector = service_fn(move |_: Uri| {
                     let path = path.clone();
                     async move { UnixStream::connect(path).await.map(TokioIo::new) }
@@ -95,7 +149,6 @@ impl Access {
                 endpoint.connect_with_connector(connector).await
             }
             Address::Tcp(to) => {
-                let (to, credentials) = (to.clone(), self.credentials.clone());
                 let connector = service_fn(move |_: Uri| {
                     let (to, credentials) = (to.clone(), credentials.clone());
                     async move { secured(&to, credentials).await.map(TokioIo::new) }
@@ -103,7 +156,7 @@ impl Access {
                 endpoint.connect_with_connector(connector).await
             }
         };
-        connected.map_err(|error| format!("can't reach {}: {}", self.address, bottom(&error)))
+        connected.map_err(|error| format!("can't reach {self}: {}", bottom(&error)))
     }
 }
 
@@ -141,6 +194,15 @@ mod tests {
             Ok(Address::Tcp("[::1]:4780".to_owned()))
         );
         assert_eq!(read("host:4780"), Ok(Address::Tcp("host:4780".to_owned())));
+        assert_eq!(
+            Address::several("a:1,unix:/b"),
+            Ok(vec![
+                Address::Tcp("a:1".to_owned()),
+                Address::Unix("/b".into())
+            ])
+        );
+        let why = Address::several("a:1,").unwrap_err();
+        assert!(why.contains("`` is no address"), "{why}");
         for wrong in ["", "unix:", "host", ":4780", "host:x", "host:70000"] {
             assert!(read(wrong).is_err(), "{wrong}");
         }

@@ -13,7 +13,7 @@ use weir_api::v1::coordinator_client::CoordinatorClient;
 use weir_api::v1::host_said::What as Said;
 use weir_api::v1::host_told::What as Told;
 
-use crate::address::Access;
+use crate::address::{Access, Address};
 use crate::carry::{WAITING, carry};
 use crate::files;
 
@@ -77,8 +77,26 @@ impl ToldOf {
     }
 }
 
-/// Attends a coordinator, until the connection is over: `connected` is called when it stands. Reports
-/// are sent as they change.
+/// The latest of several coordinators that this host has heard.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Latest {
+    store: Vec<u8>,
+    term: u64,
+}
+
+impl Latest {
+    /// True unless the word comes from one that leads no longer: another with the same store has led since.
+    pub fn takes(&mut self, said: &v1::Shares) -> bool {
+        let is_late = said.store == self.store && said.term < self.term;
+        if !is_late {
+            (self.store, self.term) = (said.store.clone(), said.term);
+        }
+        !is_late
+    }
+}
+
+/// Attends the coordinator that leads, until the connection is over: `connected` is called when it
+/// stands. Reports are sent as they change.
 ///
 /// # Errors
 ///
@@ -87,10 +105,10 @@ pub async fn attend<W: Work>(
     access: &Access,
     hello: v1::HostHello,
     mut reports: Reports,
-    work: Arc<W>,
-    connected: impl FnOnce(),
+    (work, latest): (Arc<W>, &mut Latest),
+    connected: impl FnOnce(&Address),
 ) -> Result<(), String> {
-    let channel = access.connect(None).await?;
+    let (channel, address) = access.reach(None).await?;
     let mut client = CoordinatorClient::new(channel)
         .max_decoding_message_size(MOST_OCTETS)
         .max_encoding_message_size(MOST_OCTETS);
@@ -102,7 +120,7 @@ pub async fn attend<W: Work>(
     let mut told = told
         .map_err(|status| status.message().to_owned())?
         .into_inner();
-    connected();
+    connected(&address);
     reports.shares.mark_changed();
     reports.ledgers.mark_changed();
     let mut told_of = ToldOf::default();
@@ -130,7 +148,12 @@ pub async fn attend<W: Work>(
             None => return Err("it has ended the connection".to_owned()),
         };
         match told.what {
-            Some(Told::Shares(shares)) => work.run(shares),
+            Some(Told::Shares(shares)) if latest.takes(&shares) => work.run(shares),
+            Some(Told::Shares(_)) => {
+                return Err(format!(
+                    "{address} leads no longer: another coordinator does"
+                ));
+            }
             Some(Told::Try(what)) => {
                 let (work, say) = (work.clone(), say.clone());
                 tokio::spawn(async move {
@@ -172,5 +195,26 @@ async fn open(
     }
     if let Ok(back) = client.carry(ReceiverStream::new(messages)).await {
         carry(instance, back.into_inner(), outlet).await;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn one_that_leads_no_longer_is_not_heard() {
+        let said = |store: u8, term| v1::Shares {
+            store: vec![store; 16],
+            term,
+            ..v1::Shares::default()
+        };
+        let mut latest = Latest::default();
+        assert!(latest.takes(&said(1, 7)) && latest.takes(&said(1, 7)));
+        assert!(latest.takes(&said(1, 9)));
+        assert!(!latest.takes(&said(1, 8)));
+        assert!(latest.takes(&said(1, 9)));
+        // Terms of another store are counted apart; each share knows its own store.
+        assert!(latest.takes(&said(2, 1)));
     }
 }

@@ -138,16 +138,18 @@ fn files(paths: &[(&str, &str)]) -> v1::Files {
 /// Starts a coordinator, and gives a connection to it.
 async fn started(folder: &Path) -> Channel {
     let socket = folder.join("socket");
-    let store = Store::open(&folder.join("store")).unwrap();
+    let store = Arc::new(Store::open(&folder.join("store")).unwrap());
+    let kept = store.load().unwrap();
     let listener = Listener::Unix(UnixListener::bind(&socket).unwrap());
     tokio::spawn(serve(
         store,
         vec![listener],
         Arc::new(Plain),
+        kept,
         std::future::pending(),
     ));
     let access = Access {
-        address: Address::Unix(socket),
+        addresses: vec![Address::Unix(socket)],
         credentials: None,
     };
     access.connect(None).await.unwrap()

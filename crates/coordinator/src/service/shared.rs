@@ -29,7 +29,7 @@ pub trait Reader: Send + Sync + 'static {
 /// What the calls of a service have in common.
 pub(super) struct Shared {
     state: Mutex<State>,
-    pub(super) store: Store,
+    pub(super) store: Arc<Store>,
     pub(super) reader: Arc<dyn Reader>,
     began: Instant,
     /// The way to each agent.
@@ -49,7 +49,7 @@ pub(super) struct Shared {
 impl Shared {
     /// With what the store has: the greatest revision, and all compositions.
     pub(super) fn new(
-        store: Store,
+        store: Arc<Store>,
         reader: Arc<dyn Reader>,
         (revision, kept): (u64, Vec<Taken>),
     ) -> Shared {
@@ -85,7 +85,7 @@ impl Shared {
         let answer = change(&mut state);
         // Sent while the state is held: two orders to an agent come as they were made.
         for (session, mut shares) in state.orders() {
-            shares.store = self.store.id().to_vec();
+            (shares.store, shares.term) = (self.store.id().to_vec(), self.store.term());
             self.tell(session, v1::host_told::What::Shares(shares));
         }
         drop(state);
@@ -97,9 +97,11 @@ impl Shared {
     pub(super) fn tell(&self, session: Session, what: v1::host_told::What) -> bool {
         let mut agents = locked(&self.agents);
         let told = v1::HostTold { what: Some(what) };
-        let sent = agents
-            .get(&session)
-            .is_some_and(|agent| agent.try_send(Ok(told)).is_ok());
+        // Where another coordinator may lead, that one has the word.
+        let sent = self.store.leads()
+            && agents
+                .get(&session)
+                .is_some_and(|agent| agent.try_send(Ok(told)).is_ok());
         if !sent {
             agents.remove(&session);
         }

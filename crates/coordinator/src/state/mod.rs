@@ -500,7 +500,7 @@ impl State {
                 session,
                 v1::Shares {
                     shares,
-                    store: Vec::new(),
+                    ..v1::Shares::default()
                 },
             ));
         }

@@ -31,8 +31,8 @@ pub(crate) struct Agent {
     /// File with the key that switches share: 32 hexadecimal digits
     #[arg(long, value_name = "FILE")]
     pub(crate) key: Option<PathBuf>,
-    /// Run what this coordinator says (`HOST:PORT`, or `unix:PATH`), and nothing else: this is the agent of
-    /// a whole host
+    /// Run what this coordinator says (`HOST:PORT`, or `unix:PATH`; of several, all, with commas), and
+    /// nothing else: this is the agent of a whole host
     #[arg(long, value_name = "ADDRESS", requires = "host",
           conflicts_with_all = ["chain", "listen", "key", "set", "templates"])]
     pub(crate) coordinator: Option<String>,

@@ -388,6 +388,8 @@ pub(crate) enum MoveBy {
 /// Parts of a cluster that can be listed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(crate) enum GetWhat {
+    /// Which of several leads, and why the others can't be asked
+    Coordinators,
     /// Of a coordinator: how each stands
     Compositions,
     /// Of a coordinator: the hosts whose agents it knows

@@ -27,13 +27,32 @@ to run. No packet, move or fail-over waits for it. Without `--listen` it listens
 which its user can open; with `--listen`, for peers that show a certificate of its cluster
 (docs/coordinator.md).
 
+Several coordinators may have one store in etcd: one of them leads, the others stand by, and let nobody
+in until they lead. Agents and commands are given all their addresses, with commas.
+
 Examples:
   weir coordinator --store ./coordinator
-  weir coordinator --store /var/lib/weir/coordinator --listen 10.0.9.9:4780 --identity /etc/weir/identity")]
+  weir coordinator --store /var/lib/weir/coordinator --listen 10.0.9.9:4780 --identity /etc/weir/identity
+  weir coordinator --store etcd:10.0.9.1:2379,10.0.9.2:2379,10.0.9.3:2379 --etcd-ca /etc/weir/etcd-ca.pem")]
 pub(crate) struct Coordinator {
-    /// Folder in which it keeps what was applied
+    /// Where it keeps what was applied: a folder, or `etcd:HOST:PORT`, with more members after commas
+    #[arg(long, value_name = "PLACE", overrides_with = "store")]
+    pub(crate) store: String,
+    /// With etcd: what the names of all keys begin with
+    #[arg(long, value_name = "PREFIX", default_value = "weir/")]
+    pub(crate) etcd_prefix: String,
+    /// With etcd: certificate of the authority of its members, as PEM; they are reached over TLS then
+    #[arg(long, value_name = "FILE")]
+    pub(crate) etcd_ca: Option<PathBuf>,
+    /// With etcd: own certificate, as PEM, where members ask for one
+    #[arg(long, value_name = "FILE", requires_all = ["etcd_ca", "etcd_key"])]
+    pub(crate) etcd_cert: Option<PathBuf>,
+    /// With etcd: key of that certificate, as PEM
+    #[arg(long, value_name = "FILE", requires = "etcd_cert")]
+    pub(crate) etcd_key: Option<PathBuf>,
+    /// With etcd: folder of a coordinator that was the only one; all that it kept is taken over, once
     #[arg(long, value_name = "FOLDER")]
-    pub(crate) store: PathBuf,
+    pub(crate) import: Option<PathBuf>,
     /// Address and TCP port to listen on, for peers with certificates
     #[arg(long, value_name = "ADDRESS:PORT", requires = "identity")]
     pub(crate) listen: Option<std::net::SocketAddr>,
@@ -48,8 +67,8 @@ pub(crate) struct Coordinator {
 /// Which coordinator a command asks.
 #[derive(Clone, Debug, Default, ClapArgs)]
 pub(crate) struct At {
-    /// The coordinator: `HOST:PORT`, or `unix:PATH`. WEIR_COORDINATOR without it, else the one of this
-    /// user on this host
+    /// The coordinator: `HOST:PORT`, or `unix:PATH`; of several, all, with commas. WEIR_COORDINATOR without
+    /// it, else the one of this user on this host
     #[arg(long, value_name = "ADDRESS")]
     pub(crate) coordinator: Option<String>,
     /// Folder with the certificate that is shown to it; WEIR_IDENTITY without it

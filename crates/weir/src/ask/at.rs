@@ -36,29 +36,30 @@ pub(crate) fn of(at: &At) -> Result<Access, Failure> {
         (Some(address), _) => access(address, identity),
         (None, Some(address)) => access(&address, identity),
         (None, None) => Ok(Access {
-            address: Address::Unix(client::of_coordinator()?),
+            addresses: vec![Address::Unix(client::of_coordinator()?)],
             credentials: None,
         }),
     }
 }
 
-/// A coordinator at an address.
-pub(crate) fn access(address: &str, identity: Option<&Path>) -> Result<Access, Failure> {
-    let address = read(address)?;
+/// A coordinator at an address, or several of which one leads.
+pub(crate) fn access(addresses: &str, identity: Option<&Path>) -> Result<Access, Failure> {
+    let addresses = Address::several(addresses).map_err(Failure::usage)?;
     let identity = match identity {
         Some(folder) => Some(folder.to_owned()),
         None => variable(IDENTITY)?.map(PathBuf::from),
     };
-    let credentials = match (&address, identity) {
-        // The socket's owner needs none.
-        (Address::Unix(_), _) | (_, None) => None,
-        (Address::Tcp(_), Some(folder)) => {
+    // The socket's owner needs none.
+    let needs = |address: &Address| matches!(address, Address::Tcp(_));
+    let credentials = match identity.filter(|_| addresses.iter().any(needs)) {
+        None => None,
+        Some(folder) => {
             let read = Credentials::load(&folder);
             Some(read.map_err(|why| Failure::usage(why.to_string()))?)
         }
     };
     Ok(Access {
-        address,
+        addresses,
         credentials,
     })
 }
@@ -77,9 +78,4 @@ pub(crate) fn access_of_agent(
         )));
     }
     Ok(access)
-}
-
-fn read(address: &str) -> Result<Address, Failure> {
-    let read = address.parse();
-    read.map_err(|why| Failure::usage(format!("`{address}` is no address of a coordinator: {why}")))
 }

@@ -11,6 +11,7 @@ use super::{compositions, reload};
 /// `weir get`: of an instance, or of a coordinator.
 pub(crate) fn get(args: &Get) -> Outcome {
     match args.what {
+        GetWhat::Coordinators => compositions::coordinators(args),
         GetWhat::Compositions | GetWhat::Machines | GetWhat::Changes => compositions::get(args),
         _ if args.at.coordinator.is_some() || args.at.identity.is_some() => Err(Failure::usage(
             "of an instance: name it as NAME@COORDINATOR, and the certificate by WEIR_IDENTITY",

@@ -158,6 +158,7 @@ impl ShareFolder {
         let kept = v1::Shares {
             shares: vec![share.clone()],
             store: store.to_vec(),
+            ..v1::Shares::default()
         };
         self.put_file("share", &kept.encode_to_vec())
     }
@@ -234,6 +235,7 @@ impl ShareFolder {
         let kept = v1::Shares {
             shares: Vec::new(),
             store: store.to_vec(),
+            ..v1::Shares::default()
         };
         self.put_file("share", &kept.encode_to_vec())
     }

@@ -8,8 +8,8 @@ use std::time::Duration;
 use tokio::sync::mpsc::UnboundedReceiver;
 use tonic::Code;
 use weir_api::v1;
-use weir_coordinator::host::Reports;
-use weir_coordinator::{Access, host};
+use weir_coordinator::host::{Latest, Reports};
+use weir_coordinator::{Access, Address, host};
 use weir_ctl::client;
 use weir_graph::load_composition;
 
@@ -76,21 +76,19 @@ pub(super) fn start(
 async fn attend(access: Access, hello: v1::HostHello, reports: Reports, work: Arc<OfHost>) {
     let mut pause = SOONEST;
     let mut told = String::new();
+    let mut latest = Latest::default();
     loop {
         refresh(access.credentials.as_ref());
         let mut stood = false;
-        let connected = || {
+        let connected = |address: &Address| {
             stood = true;
-            say(format_args!(
-                "connected to the coordinator at {}",
-                access.address
-            ));
+            say(format_args!("connected to the coordinator at {address}"));
         };
         let attended = host::attend(
             &access,
             hello.clone(),
             reports.clone(),
-            work.clone(),
+            (work.clone(), &mut latest),
             connected,
         )
         .await;

@@ -76,7 +76,7 @@ impl Shares<'_> {
     }
 
     /// Runs this, and nothing else of this coordinator.
-    fn run(&mut self, v1::Shares { shares, store }: v1::Shares) {
+    fn run(&mut self, v1::Shares { shares, store, .. }: v1::Shares) {
         let store = store.as_slice();
         let wanted = |name: &str| shares.iter().any(|share| share.composition == *name);
         for (name, share) in &mut self.all {

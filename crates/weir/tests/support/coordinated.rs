@@ -17,7 +17,11 @@ pub(crate) const HOSTS: [&str; 3] = ["alpha", "beta", "gamma"];
 /// A coordinator, and agents of hosts.
 pub(crate) struct Coordinated {
     pub(crate) folder: Folder,
-    coordinator: Option<Child>,
+    /// By their numbers: several where they have an etcd.
+    coordinators: BTreeMap<u16, Child>,
+    /// Members of the etcd, with commas.
+    etcd: Option<String>,
+    many: u16,
     agents: BTreeMap<String, Child>,
     /// Third octet of the addresses: each test has its own.
     net: u8,
@@ -39,13 +43,21 @@ impl Coordinated {
 
     /// With certificates, on this TCP port; nothing is started yet.
     pub(crate) fn secured(net: u8, port: u16) -> Coordinated {
-        let cluster = Coordinated::empty(net, Some(port));
+        Coordinated::several(net, port, 1, None)
+    }
+
+    /// So many coordinators with an etcd, on this TCP port and those behind it; nothing is started yet.
+    pub(crate) fn several(net: u8, port: u16, many: u16, etcd: Option<String>) -> Coordinated {
+        let mut cluster = Coordinated::empty(net, Some(port));
+        (cluster.many, cluster.etcd) = (many, etcd);
         let ca = cluster.folder.path("ca");
         assert_eq!(cluster.run(["pki", "init", "lab", "--folder", &ca]).code, 0);
-        for (role, name) in [("coordinator", "c1"), ("operator", "op"), ("viewer", "vi")]
-            .into_iter()
-            .chain(HOSTS.map(|host| ("agent", host)))
-        {
+        let coordinators = (1..=many).map(|number| ("coordinator", format!("c{number}")));
+        let others = [("operator", "op"), ("viewer", "vi")].into_iter();
+        let others = others.chain(HOSTS.map(|host| ("agent", host)));
+        let others = others.map(|(role, name)| (role, name.to_owned()));
+        for (role, name) in coordinators.chain(others) {
+            let name = name.as_str();
             let own = cluster.folder.path(name);
             let issued = cluster.run(["pki", "issue", role, name, "--ca", &ca, "--folder", &own]);
             assert_eq!(issued.code, 0, "{issued:?}");
@@ -62,7 +74,9 @@ impl Coordinated {
         );
         Coordinated {
             folder,
-            coordinator: None,
+            coordinators: BTreeMap::new(),
+            etcd: None,
+            many: 1,
             agents: BTreeMap::new(),
             net,
             secured,
@@ -114,11 +128,18 @@ impl Coordinated {
         Ran::of(command.output().unwrap())
     }
 
-    /// Where the coordinator is.
+    /// Where the coordinator is, or where all are.
     pub(crate) fn address(&self) -> String {
+        let all: Vec<String> = (1..=self.many)
+            .map(|number| self.address_of(number))
+            .collect();
+        all.join(",")
+    }
+
+    fn address_of(&self, number: u16) -> String {
         match self.secured {
             None => format!("unix:{}", self.folder.path("run/weir/coordinator.socket")),
-            Some(port) => format!("127.7.{}.1:{port}", self.net),
+            Some(port) => format!("127.7.{}.1:{}", self.net, port + number - 1),
         }
     }
 
@@ -138,21 +159,46 @@ impl Coordinated {
     }
 
     pub(crate) fn start_coordinator(&mut self) {
-        let store = self.folder.path("store");
-        let (own, at) = (self.folder.path("c1"), self.address());
+        self.start_one(1);
+    }
+
+    /// Starts one of several; what it says is in a file of its own.
+    pub(crate) fn start_one(&mut self, number: u16) {
+        let store = match &self.etcd {
+            None => self.folder.path("store"),
+            Some(members) => format!("etcd:{members}"),
+        };
+        let own = self.folder.path(&format!("c{number}"));
+        let socket = self.folder.path(&format!("run/c{number}.socket"));
+        let at = self.address_of(number);
         let mut words = vec!["coordinator", "--store", &store];
         if self.secured.is_some() {
             words.extend(["--listen", &at, "--identity", &own]);
         }
+        if self.etcd.is_some() {
+            words.extend(["--socket", &socket]);
+        }
+        let log = match number {
+            1 => "coordinator.log".to_owned(),
+            _ => format!("coordinator{number}.log"),
+        };
         let mut command = self.command(words);
-        let child = command.stderr(self.log("coordinator.log")).spawn().unwrap();
-        self.coordinator = Some(child);
+        let child = command.stderr(self.log(&log)).spawn().unwrap();
+        self.coordinators.insert(number, child);
     }
 
     pub(crate) fn kill_coordinator(&mut self) {
-        let mut child = self.coordinator.take().unwrap();
+        self.kill_one(1);
+    }
+
+    pub(crate) fn kill_one(&mut self, number: u16) {
+        let mut child = self.coordinators.remove(&number).unwrap();
         child.kill().unwrap();
         child.wait().unwrap();
+    }
+
+    pub(crate) fn signal_one(&self, number: u16, what: Signal) {
+        signal(self.coordinators[&number].id(), what);
     }
 
     pub(crate) fn start_agent(&mut self, host: &str) {
@@ -241,7 +287,11 @@ impl Coordinated {
 /// Shares outlive their agents: they are ended here.
 impl Drop for Coordinated {
     fn drop(&mut self) {
-        for child in self.agents.values_mut().chain(&mut self.coordinator) {
+        for child in self
+            .agents
+            .values_mut()
+            .chain(self.coordinators.values_mut())
+        {
             let _ = child.kill();
             let _ = child.wait();
         }

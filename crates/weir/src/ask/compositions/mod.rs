@@ -1,6 +1,7 @@
 //! Commands that ask a coordinator for its compositions.
 
 mod apply;
+mod coordinators;
 mod delete;
 mod files;
 mod shown;
@@ -13,6 +14,7 @@ use weir_coordinator::files::MOST_MESSAGE;
 use crate::exit::Failure;
 
 pub(crate) use apply::{apply, diff};
+pub(crate) use coordinators::coordinators;
 pub(crate) use delete::delete;
 pub(crate) use shown::{describe, get};
 

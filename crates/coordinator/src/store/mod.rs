@@ -1,0 +1,351 @@
+//! What coordinators keep: the compositions that were taken, and what ledgers have reported.
+//!
+//! A composition is on the disk before any host hears of it. One coordinator has a file of its own
+//! ([`embedded`]); several have an etcd, and one of them leads ([`etcd`]).
+
+mod embedded;
+mod etcd;
+mod kept;
+
+use std::fs;
+use std::os::unix::fs::DirBuilderExt as _;
+use std::path::{Path, PathBuf};
+
+use weir_api::v1;
+
+use crate::state::Taken;
+
+use embedded::Embedded;
+use etcd::Etcd;
+pub use etcd::{Attempt, Candidate, EtcdPlace, EtcdTls};
+use kept::Kept;
+
+/// The version of what a store has.
+struct Version;
+
+impl Version {
+    /// Of this program.
+    const OWN: u64 = 1;
+
+    fn check(version: u64) -> Result<(), String> {
+        match version {
+            Version::OWN => Ok(()),
+            other => Err(format!(
+                "it is of version {other}, and this weir knows version {}: run a newer one",
+                Version::OWN
+            )),
+        }
+    }
+}
+
+/// The store of the coordinator that leads, or of the only one.
+#[derive(Debug)]
+pub struct Store {
+    place: Place,
+    scratch: Scratch,
+}
+
+#[derive(Debug)]
+enum Place {
+    Embedded(Embedded),
+    Etcd(Etcd),
+}
+
+/// A folder for files that are looked at and go again.
+#[derive(Debug)]
+struct Scratch(PathBuf);
+
+impl Scratch {
+    fn new(path: PathBuf) -> std::io::Result<Scratch> {
+        // What one that was killed has left of its checks.
+        match fs::remove_dir_all(&path) {
+            Err(why) if why.kind() != std::io::ErrorKind::NotFound => return Err(why),
+            _ => fs::DirBuilder::new().mode(0o700).create(&path)?,
+        }
+        Ok(Scratch(path))
+    }
+}
+
+impl Drop for Scratch {
+    fn drop(&mut self) {
+        // The next one that is opened there removes what is left.
+        let _ = fs::remove_dir_all(&self.0);
+    }
+}
+
+impl Store {
+    /// Opens the store in a folder, which is made if it is not there; only its owner may look into it,
+    /// since it has the keys of links.
+    ///
+    /// # Errors
+    ///
+    /// It can't be opened: another coordinator has it, say, or a newer version wrote it.
+    pub fn open(folder: &Path) -> Result<Store, String> {
+        let failed = |why: &dyn std::fmt::Display| {
+            format!("can't open the store in {}: {why}", folder.display())
+        };
+        let mut private = fs::DirBuilder::new();
+        private.recursive(true).mode(0o700);
+        private.create(folder).map_err(|why| failed(&why))?;
+        Ok(Store {
+            place: Place::Embedded(Embedded::open(folder).map_err(|why| failed(&why))?),
+            scratch: Scratch::new(folder.join("scratch")).map_err(|why| failed(&why))?,
+        })
+    }
+
+    /// The store of the coordinator that leads.
+    fn in_etcd(etcd: Etcd) -> Result<Store, String> {
+        let mut name = [0; 8];
+        crate::random::fill(&mut name).map_err(|why| why.to_string())?;
+        let path = std::env::temp_dir().join(format!("weir-coordinator-{}", kept::hex(&name)));
+        let failed = |why: std::io::Error| format!("can't make {}: {why}", path.display());
+        Ok(Store {
+            place: Place::Etcd(etcd),
+            scratch: Scratch::new(path.clone()).map_err(failed)?,
+        })
+    }
+
+    /// Takes all that a store in a folder has, and its name, so that hosts go on with what they run. False
+    /// where this store has had something: nothing is taken then.
+    ///
+    /// # Errors
+    ///
+    /// This store is in a folder, too; the other one can't be read, or has a coordinator; or etcd takes
+    /// nothing. What was taken by then is taken again the next time.
+    pub fn import(&mut self, folder: &Path) -> Result<bool, String> {
+        let failed = |why: String| format!("can't import {}: {why}", folder.display());
+        let Place::Etcd(etcd) = &mut self.place else {
+            return Err(failed("this store is in a folder itself".to_owned()));
+        };
+        if !folder.join(embedded::FILE).is_file() {
+            return Err(failed("no coordinator has had that folder".to_owned()));
+        }
+        let from = Embedded::open(folder).map_err(failed)?;
+        etcd.import(&from).map_err(failed)
+    }
+
+    /// A folder for files that are looked at and go again.
+    pub(crate) fn scratch(&self) -> &Path {
+        &self.scratch.0
+    }
+
+    /// A name that no other store has.
+    pub fn id(&self) -> [u8; 16] {
+        match &self.place {
+            Place::Embedded(embedded) => embedded.id(),
+            Place::Etcd(etcd) => etcd.id(),
+        }
+    }
+
+    /// Number of the term in which this coordinator leads: later ones have greater numbers. 0 of one that
+    /// is the only one.
+    pub fn term(&self) -> u64 {
+        match &self.place {
+            Place::Embedded(_) => 0,
+            Place::Etcd(etcd) => etcd.term(),
+        }
+    }
+
+    /// False from when another coordinator may lead.
+    pub fn leads(&self) -> bool {
+        match &self.place {
+            Place::Embedded(_) => true,
+            Place::Etcd(etcd) => etcd.leads(),
+        }
+    }
+
+    /// Waits until the term is over, which that of the only coordinator never is: why.
+    pub async fn over(&self) -> String {
+        match &self.place {
+            Place::Embedded(_) => std::future::pending().await,
+            Place::Etcd(etcd) => etcd.over().await,
+        }
+    }
+
+    /// Lets another coordinator lead at once; not from within a runtime.
+    pub fn resign(&self) {
+        match &self.place {
+            Place::Embedded(_) => {}
+            Place::Etcd(etcd) => etcd.resign(),
+        }
+    }
+
+    /// The greatest revision that there was, and all compositions.
+    ///
+    /// # Errors
+    ///
+    /// It can't be read, or has what no coordinator writes.
+    pub fn load(&self) -> Result<(u64, Vec<Taken>), String> {
+        let (revision, all) = match &self.place {
+            Place::Embedded(embedded) => embedded.load(),
+            Place::Etcd(etcd) => etcd.load(),
+        }?;
+        let all = all.into_iter().map(|(name, kept)| {
+            let taken = kept.taken();
+            taken.map_err(|why| format!("the store's composition `{name}` can't be read: {why}"))
+        });
+        Ok((revision, all.collect::<Result<_, _>>()?))
+    }
+
+    /// Keeps a composition; when it returns it is on the disk, of most members where it is in etcd.
+    ///
+    /// # Errors
+    ///
+    /// It can't be written.
+    pub fn put(&self, taken: &Taken) -> Result<(), String> {
+        let name = taken.wanted.facts.name.as_str();
+        let prices = taken.wanted.facts.prices.as_ref();
+        let kept = Kept::of(taken);
+        let what = (taken.revision, &kept);
+        match &self.place {
+            Place::Embedded(embedded) => embedded.put(name, what, prices),
+            Place::Etcd(etcd) => etcd.put(name, what, prices),
+        }
+    }
+
+    /// Keeps a composition no longer.
+    ///
+    /// # Errors
+    ///
+    /// It can't be written.
+    pub fn remove(&self, name: &str) -> Result<(), String> {
+        match &self.place {
+            Place::Embedded(embedded) => embedded.remove(name),
+            Place::Etcd(etcd) => etcd.remove(name),
+        }
+    }
+
+    /// Adds what an agent has reported of ledgers. Of two reports about one number the greater counts, so
+    /// that one may come twice, or late. When it returns it is on the disk; of an etcd within a minute,
+    /// and the coordinator that leads next hears it again.
+    ///
+    /// # Errors
+    ///
+    /// It can't be written: all of it may be said again.
+    pub fn put_ledger(&self, entries: &[v1::LedgerEntry]) -> Result<(), String> {
+        match &self.place {
+            Place::Embedded(embedded) => embedded.put_ledger(entries),
+            Place::Etcd(etcd) => etcd.put_ledger(entries),
+        }
+    }
+
+    /// All that was reported of a composition's ledgers.
+    ///
+    /// # Errors
+    ///
+    /// It can't be read.
+    pub fn ledger(&self, composition: &str) -> Result<Vec<v1::LedgerEntry>, String> {
+        match &self.place {
+            Place::Embedded(embedded) => embedded.ledger(composition),
+            Place::Etcd(etcd) => etcd.ledger(composition),
+        }
+    }
+
+    /// The prices of a composition, those it had where it is deleted.
+    ///
+    /// # Errors
+    ///
+    /// They can't be read.
+    pub fn prices(&self, composition: &str) -> Result<Option<v1::Prices>, String> {
+        match &self.place {
+            Place::Embedded(embedded) => embedded.prices(composition),
+            Place::Etcd(etcd) => etcd.prices(composition),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::kept::KEPT_HOURS;
+    use super::*;
+    use crate::state::{Facts, Wanted};
+
+    fn some(name: &str, revision: u64) -> Taken {
+        Taken {
+            revision,
+            epoch: 1,
+            key: [7; 16],
+            wanted: Wanted {
+                facts: Facts {
+                    name: name.to_owned(),
+                    hosts: vec!["alpha".to_owned()],
+                    switches: vec!["alpha".to_owned()],
+                    addresses: vec!["10.0.0.1:1".to_owned()],
+                    keys: [("ports".to_owned(), "gen".to_owned())].into(),
+                    prices: Some(v1::Prices {
+                        currency: name.to_owned(),
+                        packets: revision,
+                        ..v1::Prices::default()
+                    }),
+                },
+                files: v1::Files {
+                    composition: "a.yaml".to_owned(),
+                    files: vec![v1::File {
+                        path: "a.yaml".to_owned(),
+                        content: vec![0, 255],
+                    }],
+                },
+            },
+        }
+    }
+
+    #[test]
+    fn what_is_kept_is_there_again() {
+        let folder = std::env::temp_dir().join(format!("weir-store-{}", std::process::id()));
+        let store = Store::open(&folder).unwrap();
+        assert_eq!(store.load(), Ok((0, vec![])));
+        for taken in [some("b", 1), some("a", 2), some("b", 3)] {
+            store.put(&taken).unwrap();
+        }
+        assert_eq!(store.load(), Ok((3, vec![some("a", 2), some("b", 3)])));
+        store.remove("b").unwrap();
+        let why = Store::open(&folder).unwrap_err();
+        assert!(why.contains("another coordinator has it"), "{why}");
+        let id = store.id();
+        drop(store);
+        let store = Store::open(&folder).unwrap();
+        assert_eq!(store.load(), Ok((3, vec![some("a", 2)])));
+        assert_eq!(store.id(), id);
+        // Bills are made of what is deleted, too.
+        assert_eq!(store.prices("b").unwrap().unwrap().packets, 3);
+        assert_eq!(store.prices("c"), Ok(None));
+        drop(store);
+        fs::remove_dir_all(&folder).unwrap();
+    }
+
+    #[test]
+    fn a_report_of_a_ledger_may_come_twice_and_late() {
+        let folder = std::env::temp_dir().join(format!("weir-ledgers-{}", std::process::id()));
+        let store = Store::open(&folder).unwrap();
+        let entry = |composition: &str, hour, ledger: u8, packets| v1::LedgerEntry {
+            composition: composition.to_owned(),
+            ledger: vec![ledger; 16],
+            hour,
+            tenant: "acme".to_owned(),
+            chain: "edge".to_owned(),
+            packets,
+            bytes: 60 * packets,
+            ..v1::LedgerEntry::default()
+        };
+        let start = 500_000;
+        store
+            .put_ledger(&[entry("a", start, 1, 5), entry("a", start, 2, 7)])
+            .unwrap();
+        store
+            .put_ledger(&[entry("a", start, 1, 9), entry("ab", start, 1, 1)])
+            .unwrap();
+        store.put_ledger(&[entry("a", start, 1, 5)]).unwrap();
+        store.put_ledger(&[]).unwrap();
+        drop(store);
+        let store = Store::open(&folder).unwrap();
+        let kept = [entry("a", start, 1, 9), entry("a", start, 2, 7)];
+        assert_eq!(store.ledger("a").unwrap(), kept);
+        // What is too old goes.
+        let late = entry("ab", start + KEPT_HOURS + 1, 1, 2);
+        store.put_ledger(std::slice::from_ref(&late)).unwrap();
+        assert_eq!(store.ledger("a"), Ok(vec![]));
+        assert_eq!(store.ledger("ab"), Ok(vec![late]));
+        drop(store);
+        fs::remove_dir_all(&folder).unwrap();
+    }
+}
