@@ -10,8 +10,8 @@ use redb::backends::FileBackend;
 use redb::{Database, ReadableDatabase as _, ReadableTable as _, TableDefinition};
 use weir_api::v1;
 
-use super::Version;
 use super::kept::{KEPT_HOURS, Kept, PRUNE, hex, later};
+use super::version::Version;
 
 /// By name, each a [`Kept`].
 const COMPOSITIONS: TableDefinition<'_, &str, &[u8]> = TableDefinition::new("compositions");

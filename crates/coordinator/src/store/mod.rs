@@ -1,11 +1,12 @@
 //! What coordinators keep: the compositions that were taken, and what ledgers have reported.
 //!
 //! A composition is on the disk before any host hears of it. One coordinator has a file of its own
-//! ([`embedded`]); several have an etcd, and one of them leads ([`etcd`]).
+//! (`embedded`); several have an etcd, and one of them leads (`etcd`).
 
 mod embedded;
 mod etcd;
 mod kept;
+mod version;
 
 use std::fs;
 use std::os::unix::fs::DirBuilderExt as _;
@@ -16,25 +17,43 @@ use weir_api::v1;
 use crate::state::Taken;
 
 use embedded::Embedded;
-use etcd::Etcd;
-pub use etcd::{Attempt, Candidate, EtcdPlace, EtcdTls};
+use etcd::EtcdStore;
+pub use etcd::{EtcdPlace, EtcdTls};
 use kept::Kept;
 
-/// The version of what a store has.
-struct Version;
+/// One of several coordinators, which wants to lead.
+#[derive(Debug)]
+pub struct Candidate(etcd::Candidate);
 
-impl Version {
-    /// Of this program.
-    const OWN: u64 = 1;
+/// What an attempt to lead has come to.
+#[derive(Debug)]
+pub enum Attempt {
+    /// It leads now, and has the store.
+    Leads(Store),
+    /// Another one leads: what that says of itself.
+    StandsBy(String),
+}
 
-    fn check(version: u64) -> Result<(), String> {
-        match version {
-            Version::OWN => Ok(()),
-            other => Err(format!(
-                "it is of version {other}, and this weir knows version {}: run a newer one",
-                Version::OWN
-            )),
-        }
+impl Candidate {
+    /// One that says this of itself to those who stand by.
+    ///
+    /// # Errors
+    ///
+    /// A name of a member is none, a certificate can't be read, or no thread can be started.
+    pub fn new(place: &EtcdPlace, says: &str) -> Result<Candidate, String> {
+        etcd::Candidate::new(place, says).map(Candidate)
+    }
+
+    /// Leads, where nobody else does. It waits for etcd, 5 seconds at most; not from within a runtime.
+    ///
+    /// # Errors
+    ///
+    /// etcd does not answer, refuses, or has what no coordinator has written.
+    pub fn attempt(&self) -> Result<Attempt, String> {
+        Ok(match self.0.attempt()? {
+            Ok(etcd) => Attempt::Leads(Store::in_etcd(etcd)?),
+            Err(leader) => Attempt::StandsBy(leader),
+        })
     }
 }
 
@@ -48,7 +67,7 @@ pub struct Store {
 #[derive(Debug)]
 enum Place {
     Embedded(Embedded),
-    Etcd(Etcd),
+    Etcd(EtcdStore),
 }
 
 /// A folder for files that are looked at and go again.
@@ -94,15 +113,23 @@ impl Store {
     }
 
     /// The store of the coordinator that leads.
-    fn in_etcd(etcd: Etcd) -> Result<Store, String> {
-        let mut name = [0; 8];
-        crate::random::fill(&mut name).map_err(|why| why.to_string())?;
-        let path = std::env::temp_dir().join(format!("weir-coordinator-{}", kept::hex(&name)));
-        let failed = |why: std::io::Error| format!("can't make {}: {why}", path.display());
-        Ok(Store {
-            place: Place::Etcd(etcd),
-            scratch: Scratch::new(path.clone()).map_err(failed)?,
-        })
+    fn in_etcd(etcd: EtcdStore) -> Result<Store, String> {
+        let path = std::env::temp_dir();
+        let path = path.join(format!(
+            "weir-coordinator-{}-{}",
+            std::process::id(),
+            etcd.term()
+        ));
+        match Scratch::new(path.clone()) {
+            Ok(scratch) => Ok(Store {
+                place: Place::Etcd(etcd),
+                scratch,
+            }),
+            Err(why) => {
+                etcd.resign();
+                Err(format!("can't make {}: {why}", path.display()))
+            }
+        }
     }
 
     /// Takes all that a store in a folder has, and its name, so that hosts go on with what they run. False

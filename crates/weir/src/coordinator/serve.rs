@@ -17,9 +17,9 @@ use crate::say::say;
 use crate::service::Service;
 use weir_io::live::EndSignals;
 
+use super::certificates::{credentials, refresh};
 use super::place::Place;
 use super::reader::OfThisProgram;
-use super::{credentials, refresh};
 
 /// Interval in which signals are looked for.
 const LOOK: Duration = Duration::from_millis(100);

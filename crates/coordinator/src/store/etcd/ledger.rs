@@ -12,11 +12,10 @@ use weir_api::v1;
 
 use crate::store::kept::{KEPT_HOURS, PRUNE, later, row};
 
-use super::campaign::Link;
 use super::client::Failed;
+use super::link::{AT_A_TIME, Link, PART, READ, delete, put};
 use super::term::Term;
 use super::wire::{self, RangeRequest, RangeResponse, RequestOp};
-use super::{AT_A_TIME, PART, READ, delete, put, range, write};
 
 /// Writes in one transaction: etcd takes 128.
 const MOST_WRITES: usize = 64;
@@ -99,7 +98,10 @@ pub(super) async fn add(
         let is_known = locked(ledger).hours.contains_key(&hour);
         let found = match is_known {
             true => Vec::new(),
-            false => range(link, link.keys.hour(&hour.0, hour.1), AT_A_TIME).await?,
+            false => {
+                link.range(link.keys.hour(&hour.0, hour.1), AT_A_TIME)
+                    .await?
+            }
         };
         let mut ledger = locked(ledger);
         // Another report may have come meanwhile: the greater numbers count.
@@ -165,7 +167,7 @@ async fn write_some(
         .iter()
         .map(|((_, key), value)| put(key.clone(), value.clone()))
         .collect();
-    write(link, term, writes, until).await?;
+    link.write(term, writes, until).await?;
     let mut ledger = locked(ledger);
     // A row that has changed meanwhile is written again.
     for (place, value) in values {
@@ -198,7 +200,7 @@ async fn prune(link: &Link, term: &Term, oldest: u64, until: Instant) -> Result<
         };
         let (begin, end) = link.keys.hours(&composition);
         let old = (begin, link.keys.hour(&composition, oldest).0);
-        write(link, term, vec![delete(old)], until).await?;
+        link.write(term, vec![delete(old)], until).await?;
         from = end;
     }
 }

@@ -1,0 +1,154 @@
+//! A way to an etcd, and what is read and written by it.
+
+use std::time::{Duration, Instant};
+
+use tokio::runtime::Handle;
+use tokio::sync::oneshot;
+
+use super::client::{Client, EtcdPlace, Failed};
+use super::keys::{Between, Keys};
+use super::term::Term;
+use super::wire::{
+    self, Compare, DeleteRangeRequest, KeyValue, LeaseRequest, LeaseRevokeResponse, PutRequest,
+    RangeRequest, RangeResponse, Request, RequestOp, TxnRequest, TxnResponse,
+};
+
+/// Octets of a value: with its key it fits into one write of etcd (1.5 MiB as etcd is delivered).
+pub(super) const PART: usize = 1 << 20;
+/// Keys that are read at a time, where their values are small.
+pub(super) const AT_A_TIME: i64 = 1_000;
+/// How long the end of a lease may take.
+const REVOKE: Duration = Duration::from_secs(1);
+/// How long a read may take.
+pub(super) const READ: Duration = Duration::from_secs(5);
+
+/// A way to an etcd, with a thread that has the connections.
+#[derive(Debug)]
+pub(super) struct Link {
+    pub(super) client: Client,
+    pub(super) keys: Keys,
+    pub(super) handle: Handle,
+    /// The thread ends when this is dropped.
+    _ends: oneshot::Sender<()>,
+}
+
+impl Link {
+    pub(super) fn new(place: &EtcdPlace) -> Result<Link, String> {
+        let failed = |why: std::io::Error| format!("can't start the thread of etcd: {why}");
+        let runtime = tokio::runtime::Builder::new_current_thread()
+            .enable_all()
+            .build()
+            .map_err(failed)?;
+        let handle = runtime.handle().clone();
+        let client = {
+            let _within = handle.enter();
+            Client::new(place)?
+        };
+        let (ends, ended) = oneshot::channel::<()>();
+        let thread = std::thread::Builder::new().name("etcd".to_owned());
+        thread
+            .spawn(move || {
+                // Dropped or sent: it ends.
+                let _ = runtime.block_on(ended);
+            })
+            .map_err(failed)?;
+        Ok(Link {
+            client,
+            keys: Keys::new(&place.prefix),
+            handle,
+            _ends: ends,
+        })
+    }
+
+    /// Waits for what is asked; not from within a runtime.
+    pub(super) fn wait<T>(&self, asking: impl Future<Output = T>) -> T {
+        self.handle.block_on(asking)
+    }
+
+    /// Ends a lease. Where that fails it ends by itself.
+    pub(super) async fn revoke(&self, lease: i64) {
+        let until = Instant::now() + REVOKE;
+        let asked = LeaseRequest { id: lease };
+        let _: Result<LeaseRevokeResponse, Failed> =
+            self.client.call(wire::LEASE_REVOKE, asked, until).await;
+    }
+
+    /// Reads all keys of a range, so many at a time.
+    pub(super) async fn range(
+        &self,
+        (mut from, to): Between,
+        limit: i64,
+    ) -> Result<Vec<KeyValue>, String> {
+        let mut all = Vec::new();
+        loop {
+            let asked = RangeRequest {
+                key: from.clone(),
+                range_end: to.clone(),
+                limit,
+                keys_only: false,
+            };
+            let until = Instant::now() + READ;
+            let answer: Result<RangeResponse, Failed> =
+                self.client.call(wire::RANGE, asked, until).await;
+            let answer = answer.map_err(|why| why.to_string())?;
+            let last = answer.kvs.last().map(|last| last.key.clone());
+            all.extend(answer.kvs);
+            match (answer.more, last) {
+                // The next key is the last one with a zero behind it.
+                (true, Some(last)) if !to.is_empty() => {
+                    from = last;
+                    from.push(0);
+                }
+                _ => return Ok(all),
+            }
+        }
+    }
+
+    /// Does all of this, where the term still lasts.
+    ///
+    /// # Errors
+    ///
+    /// etcd refuses it, and nothing of it was done. Or the term is over, and the next one finds what was done.
+    pub(super) async fn write(
+        &self,
+        term: &Term,
+        what: Vec<RequestOp>,
+        until: Instant,
+    ) -> Result<(), String> {
+        let txn = TxnRequest {
+            compare: vec![Compare::made_in(self.keys.leader(), term.number())],
+            success: what,
+            failure: Vec::new(),
+        };
+        let written: Result<TxnResponse, Failed> = tokio::select! {
+            biased;
+            why = term.over() => Err(Failed::Silent(why)),
+            written = self.client.call(wire::TXN, txn, until) => written,
+        };
+        let why = match written {
+            Ok(written) if written.succeeded => return Ok(()),
+            Ok(_) => "another coordinator leads".to_owned(),
+            Err(Failed::Refused(why)) => return Err(why),
+            Err(Failed::Silent(why)) => why,
+        };
+        term.end(&why);
+        Err(format!(
+            "this coordinator leads no longer ({why}): ask the one that leads how it stands"
+        ))
+    }
+}
+
+/// Has a key have a value.
+pub(super) fn put(key: Vec<u8>, value: Vec<u8>) -> RequestOp {
+    let what = PutRequest {
+        key,
+        value,
+        lease: 0,
+    };
+    Request::Put(what).into()
+}
+
+/// Removes keys.
+pub(super) fn delete((key, range_end): Between) -> RequestOp {
+    Request::DeleteRange(DeleteRangeRequest { key, range_end }).into()
+}
