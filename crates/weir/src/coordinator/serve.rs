@@ -121,6 +121,10 @@ impl Running<'_> {
                     say(format_args!(
                         "warning: this coordinator leads no longer: {why}"
                     ));
+                    // What another one can mend is not tried again at once.
+                    if !self.pause() {
+                        return Ok(());
+                    }
                 }
             }
         }
@@ -143,14 +147,22 @@ impl Running<'_> {
                 say(&now);
                 told = now;
             }
-            for _ in 0..ATTEMPT {
-                if self.signals.came() {
-                    return None;
-                }
-                std::thread::sleep(LOOK);
-                self.look();
+            if !self.pause() {
+                return None;
             }
         }
+    }
+
+    /// Waits for the next attempt; false where it is ended meanwhile.
+    fn pause(&mut self) -> bool {
+        for _ in 0..ATTEMPT {
+            if self.signals.came() {
+                return false;
+            }
+            std::thread::sleep(LOOK);
+            self.look();
+        }
+        true
     }
 
     /// What is done now and then.

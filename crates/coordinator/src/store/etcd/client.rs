@@ -139,6 +139,8 @@ impl Client {
         until: Instant,
         call: impl Fn(Channel) -> F,
     ) -> Result<A, Failed> {
+        // A call before this one may have been carried out.
+        let mut unsure = false;
         loop {
             let turn = self.current.load(Ordering::Relaxed) % self.members.len();
             let (name, channel) = &self.members[turn];
@@ -150,8 +152,12 @@ impl Client {
             };
             let why = format!("etcd at {name}: {}", why(&status));
             if !may_pass(&status) {
-                return Err(Failed::Refused(why));
+                return Err(match unsure {
+                    true => Failed::Silent(why),
+                    false => Failed::Refused(why),
+                });
             }
+            unsure = true;
             // Another call may have gone on to the next one meanwhile.
             let next = (turn + 1) % self.members.len();
             let _ = self

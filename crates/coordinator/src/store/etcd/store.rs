@@ -152,9 +152,11 @@ impl EtcdStore {
                 None => delete((keys.prices(name), Vec::new())),
             },
         ])?;
-        // Parts of puts before this one, also of those that were not finished.
+        // Parts of puts before this one, also of those that were not finished. What can't be removed now
+        // goes with the next put: this one is done.
         let ((from, to), (all, end)) = (keys.parts(name, &id), keys.all_parts(name));
-        self.write(vec![delete((all, from)), delete((to, end))])
+        let _ = self.write(vec![delete((all, from)), delete((to, end))]);
+        Ok(())
     }
 
     /// Writes a composition's parts: what names them, and the record that has them count.
