@@ -12,6 +12,7 @@ pub mod address;
 mod carry;
 pub mod files;
 pub mod host;
+pub mod private;
 mod random;
 pub mod service;
 pub mod state;

@@ -2,13 +2,15 @@
 
 #[path = "support/etcd.rs"]
 mod etcd;
+#[path = "support/kept.rs"]
+mod kept;
 
 use std::time::{Duration, Instant};
 
 use etcd::Members;
+use kept::{KEPT_HOURS, entry, some};
 use rustix::process::Signal;
 use weir_api::v1;
-use weir_coordinator::state::{Facts, Taken, Wanted};
 use weir_coordinator::store::{Attempt, Candidate, EtcdPlace, EtcdTls, Store};
 
 fn place(members: &Members) -> EtcdPlace {
@@ -36,48 +38,6 @@ fn leads(candidate: &Candidate) -> Store {
     }
 }
 
-fn some(name: &str, revision: u64, octets: usize) -> Taken {
-    Taken {
-        revision,
-        epoch: 1,
-        key: [7; 16],
-        wanted: Wanted {
-            facts: Facts {
-                name: name.to_owned(),
-                hosts: vec!["alpha".to_owned()],
-                switches: vec!["alpha".to_owned()],
-                addresses: vec!["10.0.0.1:1".to_owned()],
-                keys: [("ports".to_owned(), "gen".to_owned())].into(),
-                prices: Some(v1::Prices {
-                    currency: name.to_owned(),
-                    packets: revision,
-                    ..v1::Prices::default()
-                }),
-            },
-            files: v1::Files {
-                composition: "a.yaml".to_owned(),
-                files: vec![v1::File {
-                    path: "a.yaml".to_owned(),
-                    content: (0..octets).map(|n| (n % 251) as u8).collect(),
-                }],
-            },
-        },
-    }
-}
-
-fn entry(hour: u64, ledger: u8, packets: u64) -> v1::LedgerEntry {
-    v1::LedgerEntry {
-        composition: "a".to_owned(),
-        ledger: vec![ledger; 16],
-        hour,
-        tenant: "acme".to_owned(),
-        chain: "edge".to_owned(),
-        packets,
-        bytes: 60 * packets,
-        ..v1::LedgerEntry::default()
-    }
-}
-
 #[test]
 fn what_is_kept_is_there_for_the_next_leader() {
     let members = Members::start(1);
@@ -92,12 +52,12 @@ fn what_is_kept_is_there_for_the_next_leader() {
     assert_eq!(store.load(), Ok(kept.clone()));
     let start = 500_000;
     let reported = [
-        entry(start, 1, 5),
-        entry(start, 2, 7),
-        entry(start + 1, 1, 1),
+        entry("a", start, 1, 5),
+        entry("a", start, 2, 7),
+        entry("a", start + 1, 1, 1),
     ];
     store.put_ledger(&reported).unwrap();
-    store.put_ledger(&[entry(start, 1, 9)]).unwrap();
+    store.put_ledger(&[entry("a", start, 1, 9)]).unwrap();
     // Two prefixes are two stores.
     let other = EtcdPlace {
         prefix: "other/".to_owned(),
@@ -126,17 +86,18 @@ fn what_is_kept_is_there_for_the_next_leader() {
     assert!(next.term() > term);
     assert_eq!(next.load(), Ok(kept));
     // Reports that were not written yet, and those that come late, or twice.
-    next.put_ledger(&[entry(start, 1, 6), entry(start, 2, 8)])
+    next.put_ledger(&[entry("a", start, 1, 6), entry("a", start, 2, 8)])
         .unwrap();
     let sums = [
-        entry(start, 1, 9),
-        entry(start, 2, 8),
-        entry(start + 1, 1, 1),
+        entry("a", start, 1, 9),
+        entry("a", start, 2, 8),
+        entry("a", start + 1, 1, 1),
     ];
     assert_eq!(next.ledger("a").unwrap(), sums);
     assert_eq!(next.ledger("b"), Ok(vec![]));
     // What is too old goes.
-    next.put_ledger(&[entry(start + 9_601, 1, 3)]).unwrap();
+    next.put_ledger(&[entry("a", start + KEPT_HOURS + 1, 1, 3)])
+        .unwrap();
     assert_eq!(next.ledger("a").unwrap().len(), 2);
 
     // The one before writes nothing any more, also where it does not know it.
@@ -223,7 +184,7 @@ fn one_that_was_alone_gets_an_etcd() {
     alone.remove("c").unwrap();
     let start = 500_000;
     let reported: Vec<v1::LedgerEntry> = (0..3_000)
-        .map(|n| entry(start + n / 10, (n % 10) as u8, n))
+        .map(|n| entry("a", start + n / 10, (n % 10) as u8, n))
         .collect();
     alone.put_ledger(&reported).unwrap();
     let (id, kept, rows) = (alone.id(), alone.load(), alone.ledger("a").unwrap());

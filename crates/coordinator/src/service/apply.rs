@@ -1,7 +1,6 @@
 //! A composition is taken: read, compared with what runs, asked about, kept, and told to its hosts.
 
-use std::fs;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -11,22 +10,13 @@ use weir_api::v1;
 use weir_api::v1::apply_response::Takes as Says;
 
 use crate::files;
+use crate::private::Scratch;
 use crate::state::{Session, Takes, Unasked, Wanted};
 
 use super::shared::{Shared, locked};
 
 /// How long an instance may take to say what a reload would change: it loads its rules.
 const TRY: Duration = Duration::from_secs(60);
-
-/// A folder that goes with this.
-struct Scratch(PathBuf);
-
-impl Drop for Scratch {
-    fn drop(&mut self) {
-        // What is left goes when the store is opened again.
-        let _ = fs::remove_dir_all(&self.0);
-    }
-}
 
 impl Shared {
     /// Takes a composition, or says what that would do.
@@ -98,14 +88,11 @@ impl Shared {
         }
         let failed = |error: std::io::Error| Status::internal(format!("can't check it: {error}"));
         let folder = self.store.scratch().join(number.to_string());
-
-        let mut private = fs::DirBuilder::new();
-        std::os::unix::fs::DirBuilderExt::mode(&mut private, 0o700);
-        private.create(&folder).map_err(failed)?;
-        let scratch = Scratch(folder);
-        files::write(&sent, &scratch.0).map_err(failed)?;
-        let read = self.reader.read(&scratch.0, Path::new(&sent.composition));
-        let folder = format!("{}/", scratch.0.display());
+        let scratch = Scratch::new(folder).map_err(failed)?;
+        let folder = scratch.path();
+        files::write(&sent, folder).map_err(failed)?;
+        let read = self.reader.read(folder, Path::new(&sent.composition));
+        let folder = format!("{}/", folder.display());
         Ok(read
             .map(|facts| Wanted { facts, files: sent })
             .map_err(|wrong| wrong.replace(&folder, "")))

@@ -1,7 +1,5 @@
 //! The store of the only coordinator: a file of its own (redb).
 
-use std::fs::OpenOptions;
-use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, PoisonError};
 
@@ -10,8 +8,9 @@ use redb::backends::FileBackend;
 use redb::{Database, ReadableDatabase as _, ReadableTable as _, TableDefinition};
 use weir_api::v1;
 
-use super::kept::{KEPT_HOURS, Kept, PRUNE, hex, later};
+use super::kept::{KEPT_HOURS, Kept, PRUNE, hex, news};
 use super::version::Version;
+use crate::private;
 
 /// By name, each a [`Kept`].
 const COMPOSITIONS: TableDefinition<'_, &str, &[u8]> = TableDefinition::new("compositions");
@@ -65,23 +64,13 @@ impl Embedded {
 
     /// The greatest revision that there was, and all compositions by name.
     pub(super) fn load(&self) -> Result<(u64, Vec<(String, Kept)>), String> {
-        type Read = (u64, Vec<(String, Vec<u8>)>);
-        let read = || -> Result<Read, redb::Error> {
-            let database = self.database.lock().unwrap_or_else(PoisonError::into_inner);
-            let database = database.as_ref().ok_or(redb::Error::DatabaseClosed)?;
-            let reading = database.begin_read()?;
+        let (revision, all) = self.read(|reading| {
             let numbers = reading.open_table(NUMBERS)?;
             let revision = numbers
                 .get(REVISION)?
                 .map_or(0, |revision| revision.value());
-            let mut all = Vec::new();
-            for entry in reading.open_table(COMPOSITIONS)?.iter()? {
-                let (name, kept) = entry?;
-                all.push((name.value().to_owned(), kept.value().to_vec()));
-            }
-            Ok((revision, all))
-        };
-        let (revision, all) = read().map_err(|why| format!("can't read the store: {why}"))?;
+            Ok((revision, all_of(reading, COMPOSITIONS)?))
+        })?;
         let all = all.into_iter().map(|(name, kept)| {
             let kept = Kept::decode(&kept[..]);
             let kept = kept.map_err(|why| format!("composition `{name}`: {why}"))?;
@@ -133,10 +122,7 @@ impl Embedded {
                 let key = ledger_key(entry);
                 let known = ledger.get(key.as_str())?;
                 let known = known.and_then(|it| v1::LedgerEntry::decode(it.value()).ok());
-                let now = known
-                    .as_ref()
-                    .map_or_else(|| entry.clone(), |it| later(it, entry));
-                if known.as_ref() != Some(&now) {
+                if let Some(now) = news(known.as_ref(), entry) {
                     ledger.insert(key.as_str(), now.encode_to_vec().as_slice())?;
                 }
             }
@@ -153,74 +139,67 @@ impl Embedded {
 
     /// All that was reported of a composition's ledgers.
     pub(super) fn ledger(&self, composition: &str) -> Result<Vec<v1::LedgerEntry>, String> {
-        let read = || -> Result<Vec<v1::LedgerEntry>, redb::Error> {
-            let database = self.database.lock().unwrap_or_else(PoisonError::into_inner);
-            let database = database.as_ref().ok_or(redb::Error::DatabaseClosed)?;
-            let reading = database.begin_read()?;
-            // One that ends a name comes before all that another name could have.
-            let (from, to) = (format!("{composition}\0"), format!("{composition}\x01"));
+        // One that ends a name comes before all that another name could have.
+        let (from, to) = (format!("{composition}\0"), format!("{composition}\x01"));
+        self.read(|reading| {
+            let table = reading.open_table(LEDGER)?;
             let mut all = Vec::new();
-            for entry in reading
-                .open_table(LEDGER)?
-                .range(from.as_str()..to.as_str())?
-            {
+            for entry in table.range(from.as_str()..to.as_str())? {
                 all.extend(v1::LedgerEntry::decode(entry?.1.value()).ok());
             }
             Ok(all)
-        };
-        read().map_err(|why| format!("can't read the store: {why}"))
+        })
     }
 
     /// The prices of a composition, those it had where it is deleted.
     pub(super) fn prices(&self, composition: &str) -> Result<Option<v1::Prices>, String> {
-        let read = || -> Result<Option<v1::Prices>, redb::Error> {
-            let database = self.database.lock().unwrap_or_else(PoisonError::into_inner);
-            let database = database.as_ref().ok_or(redb::Error::DatabaseClosed)?;
-            let prices = database.begin_read()?.open_table(PRICES)?;
+        self.read(|reading| {
+            let prices = reading.open_table(PRICES)?;
             let prices = prices.get(composition)?;
             Ok(prices.and_then(|prices| v1::Prices::decode(prices.value()).ok()))
-        };
-        read().map_err(|why| format!("can't read the store: {why}"))
+        })
     }
 
     /// The prices of all compositions, those that are deleted included, by name.
     pub(super) fn all_prices(&self) -> Result<Vec<(String, Vec<u8>)>, String> {
-        let read = || -> Result<Vec<(String, Vec<u8>)>, redb::Error> {
-            let database = self.database.lock().unwrap_or_else(PoisonError::into_inner);
-            let database = database.as_ref().ok_or(redb::Error::DatabaseClosed)?;
-            let mut all = Vec::new();
-            for entry in database.begin_read()?.open_table(PRICES)?.iter()? {
-                let (name, prices) = entry?;
-                all.push((name.value().to_owned(), prices.value().to_vec()));
-            }
-            Ok(all)
-        };
-        read().map_err(|why| format!("can't read the store: {why}"))
+        self.read(|reading| all_of(reading, PRICES))
     }
 
-    /// Tells all that was ever reported of ledgers, so many at a time.
+    /// Gives all that was ever reported of ledgers to `tell`, so many entries at a time.
     pub(super) fn all_ledgers(
         &self,
         at_a_time: usize,
         mut tell: impl FnMut(&[v1::LedgerEntry]) -> Result<(), String>,
     ) -> Result<(), String> {
-        let failed = |why: redb::Error| format!("can't read the store: {why}");
-        let database = self.database.lock().unwrap_or_else(PoisonError::into_inner);
-        let open = || -> Result<_, redb::Error> {
-            let database = database.as_ref().ok_or(redb::Error::DatabaseClosed)?;
-            Ok(database.begin_read()?.open_table(LEDGER)?)
-        };
-        let table = open().map_err(failed)?;
-        let mut some = Vec::new();
-        for entry in table.iter().map_err(|why| failed(why.into()))? {
-            let (_, entry) = entry.map_err(|why| failed(why.into()))?;
-            some.extend(v1::LedgerEntry::decode(entry.value()).ok());
-            if some.len() == at_a_time {
-                tell(&some)?;
-                some.clear();
+        self.read(|reading| {
+            let mut some = Vec::new();
+            for entry in reading.open_table(LEDGER)?.iter()? {
+                some.extend(v1::LedgerEntry::decode(entry?.1.value()).ok());
+                if some.len() == at_a_time {
+                    if let Err(why) = tell(&some) {
+                        return Ok(Err(why));
+                    }
+                    some.clear();
+                }
             }
-        }
-        tell(&some)
+            Ok(tell(&some))
+        })?
+    }
+
+    fn read<T>(
+        &self,
+        what: impl FnOnce(&redb::ReadTransaction) -> Result<T, redb::Error>,
+    ) -> Result<T, String> {
+        let database = self.database.lock().unwrap_or_else(PoisonError::into_inner);
+        let read = || {
+            what(
+                &database
+                    .as_ref()
+                    .ok_or(redb::Error::DatabaseClosed)?
+                    .begin_read()?,
+            )
+        };
+        read().map_err(|why| format!("can't read the store: {why}"))
     }
 
     fn write(
@@ -253,14 +232,7 @@ impl Embedded {
 
 /// Opens the file of a store.
 fn database(path: &Path) -> Result<Database, String> {
-    let mut options = OpenOptions::new();
-    options
-        .read(true)
-        .write(true)
-        .create(true)
-        .truncate(false)
-        .mode(0o600);
-    let file = options.open(path).map_err(|why| why.to_string())?;
+    let file = private::file().open(path).map_err(|why| why.to_string())?;
     let backend = FileBackend::new(file);
     let opened = backend.and_then(|file| Database::builder().create_with_backend(file));
     opened.map_err(|why| match why {
@@ -269,6 +241,19 @@ fn database(path: &Path) -> Result<Database, String> {
         }
         why => why.to_string(),
     })
+}
+
+/// All that a table has, by name.
+fn all_of(
+    reading: &redb::ReadTransaction,
+    table: TableDefinition<'_, &str, &[u8]>,
+) -> Result<Vec<(String, Vec<u8>)>, redb::Error> {
+    let mut all = Vec::new();
+    for entry in reading.open_table(table)?.iter()? {
+        let (name, octets) = entry?;
+        all.push((name.value().to_owned(), octets.value().to_vec()));
+    }
+    Ok(all)
 }
 
 /// Has the tables be there: their version, and the name of the store, which is `new` where it has none.

@@ -30,6 +30,7 @@ pub(crate) struct Kept {
 }
 
 impl Kept {
+    /// A composition, to be kept.
     pub(crate) fn of(taken: &Taken) -> Kept {
         let Facts {
             name,
@@ -57,9 +58,11 @@ impl Kept {
         }
     }
 
+    /// The composition that was kept.
+    ///
     /// # Errors
     ///
-    /// It has what no coordinator writes.
+    /// No coordinator writes such a one: what is wrong with it.
     pub(crate) fn taken(self) -> Result<Taken, String> {
         let share = self.share.ok_or("it has no share")?;
         let key = <[u8; 16]>::try_from(share.key.as_slice());
@@ -82,23 +85,32 @@ impl Kept {
     }
 }
 
-/// Where a row of a ledger's hour is, among those of its tenant. Names have no control characters.
+/// Names a row among those of its hour, ledger and tenant. Names have no control characters.
 pub(crate) fn row(entry: &v1::LedgerEntry) -> String {
     format!("{}\0{}", entry.chain, entry.function)
 }
 
+/// Octets as two hexadecimal digits each.
 pub(crate) fn hex(octets: &[u8]) -> String {
     octets.iter().map(|octet| format!("{octet:02x}")).collect()
 }
 
-/// Of two reports about one entry, the later: its numbers only ever grow.
-pub(crate) fn later(one: &v1::LedgerEntry, other: &v1::LedgerEntry) -> v1::LedgerEntry {
-    v1::LedgerEntry {
-        packets: one.packets.max(other.packets),
-        bytes: one.bytes.max(other.bytes),
-        dropped: one.dropped.max(other.dropped),
-        sampled_ns: one.sampled_ns.max(other.sampled_ns),
-        sampled: one.sampled.max(other.sampled),
-        ..one.clone()
-    }
+/// The row with what `entry` adds to it; `None` where that says nothing new. Numbers only ever grow, so
+/// of two reports about one row the greater numbers are the later ones.
+pub(crate) fn news(
+    known: Option<&v1::LedgerEntry>,
+    entry: &v1::LedgerEntry,
+) -> Option<v1::LedgerEntry> {
+    let now = match known {
+        None => entry.clone(),
+        Some(known) => v1::LedgerEntry {
+            packets: known.packets.max(entry.packets),
+            bytes: known.bytes.max(entry.bytes),
+            dropped: known.dropped.max(entry.dropped),
+            sampled_ns: known.sampled_ns.max(entry.sampled_ns),
+            sampled: known.sampled.max(entry.sampled),
+            ..known.clone()
+        },
+    };
+    (known != Some(&now)).then_some(now)
 }

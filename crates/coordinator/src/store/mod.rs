@@ -8,12 +8,11 @@ mod etcd;
 mod kept;
 mod version;
 
-use std::fs;
-use std::os::unix::fs::DirBuilderExt as _;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use weir_api::v1;
 
+use crate::private::{self, Scratch};
 use crate::state::Taken;
 
 use embedded::Embedded;
@@ -25,17 +24,17 @@ use kept::Kept;
 #[derive(Debug)]
 pub struct Candidate(etcd::Candidate);
 
-/// What an attempt to lead has come to.
+/// The result of an attempt to lead.
 #[derive(Debug)]
 pub enum Attempt {
     /// It leads now, and has the store.
     Leads(Store),
-    /// Another one leads: what that says of itself.
+    /// Another coordinator leads, and says this of itself.
     StandsBy(String),
 }
 
 impl Candidate {
-    /// One that says this of itself to those who stand by.
+    /// A candidate; `says` is what coordinators that stand by tell of it while it leads.
     ///
     /// # Errors
     ///
@@ -70,28 +69,6 @@ enum Place {
     Etcd(EtcdStore),
 }
 
-/// A folder for files that are looked at and go again.
-#[derive(Debug)]
-struct Scratch(PathBuf);
-
-impl Scratch {
-    fn new(path: PathBuf) -> std::io::Result<Scratch> {
-        // What one that was killed has left of its checks.
-        match fs::remove_dir_all(&path) {
-            Err(why) if why.kind() != std::io::ErrorKind::NotFound => return Err(why),
-            _ => fs::DirBuilder::new().mode(0o700).create(&path)?,
-        }
-        Ok(Scratch(path))
-    }
-}
-
-impl Drop for Scratch {
-    fn drop(&mut self) {
-        // The next one that is opened there removes what is left.
-        let _ = fs::remove_dir_all(&self.0);
-    }
-}
-
 impl Store {
     /// Opens the store in a folder, which is made if it is not there; only its owner may look into it,
     /// since it has the keys of links.
@@ -103,9 +80,7 @@ impl Store {
         let failed = |why: &dyn std::fmt::Display| {
             format!("can't open the store in {}: {why}", folder.display())
         };
-        let mut private = fs::DirBuilder::new();
-        private.recursive(true).mode(0o700);
-        private.create(folder).map_err(|why| failed(&why))?;
+        private::folder(folder).map_err(|why| failed(&why))?;
         Ok(Store {
             place: Place::Embedded(Embedded::open(folder).map_err(|why| failed(&why))?),
             scratch: Scratch::new(folder.join("scratch")).map_err(|why| failed(&why))?,
@@ -151,9 +126,9 @@ impl Store {
         etcd.import(&from).map_err(failed)
     }
 
-    /// A folder for files that are looked at and go again.
+    /// The folder for files that are checked.
     pub(crate) fn scratch(&self) -> &Path {
-        &self.scratch.0
+        self.scratch.path()
     }
 
     /// A name that no other store has.
@@ -278,101 +253,5 @@ impl Store {
             Place::Embedded(embedded) => embedded.prices(composition),
             Place::Etcd(etcd) => etcd.prices(composition),
         }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::kept::KEPT_HOURS;
-    use super::*;
-    use crate::state::{Facts, Wanted};
-
-    fn some(name: &str, revision: u64) -> Taken {
-        Taken {
-            revision,
-            epoch: 1,
-            key: [7; 16],
-            wanted: Wanted {
-                facts: Facts {
-                    name: name.to_owned(),
-                    hosts: vec!["alpha".to_owned()],
-                    switches: vec!["alpha".to_owned()],
-                    addresses: vec!["10.0.0.1:1".to_owned()],
-                    keys: [("ports".to_owned(), "gen".to_owned())].into(),
-                    prices: Some(v1::Prices {
-                        currency: name.to_owned(),
-                        packets: revision,
-                        ..v1::Prices::default()
-                    }),
-                },
-                files: v1::Files {
-                    composition: "a.yaml".to_owned(),
-                    files: vec![v1::File {
-                        path: "a.yaml".to_owned(),
-                        content: vec![0, 255],
-                    }],
-                },
-            },
-        }
-    }
-
-    #[test]
-    fn what_is_kept_is_there_again() {
-        let folder = std::env::temp_dir().join(format!("weir-store-{}", std::process::id()));
-        let store = Store::open(&folder).unwrap();
-        assert_eq!(store.load(), Ok((0, vec![])));
-        for taken in [some("b", 1), some("a", 2), some("b", 3)] {
-            store.put(&taken).unwrap();
-        }
-        assert_eq!(store.load(), Ok((3, vec![some("a", 2), some("b", 3)])));
-        store.remove("b").unwrap();
-        let why = Store::open(&folder).unwrap_err();
-        assert!(why.contains("another coordinator has it"), "{why}");
-        let id = store.id();
-        drop(store);
-        let store = Store::open(&folder).unwrap();
-        assert_eq!(store.load(), Ok((3, vec![some("a", 2)])));
-        assert_eq!(store.id(), id);
-        // Bills are made of what is deleted, too.
-        assert_eq!(store.prices("b").unwrap().unwrap().packets, 3);
-        assert_eq!(store.prices("c"), Ok(None));
-        drop(store);
-        fs::remove_dir_all(&folder).unwrap();
-    }
-
-    #[test]
-    fn a_report_of_a_ledger_may_come_twice_and_late() {
-        let folder = std::env::temp_dir().join(format!("weir-ledgers-{}", std::process::id()));
-        let store = Store::open(&folder).unwrap();
-        let entry = |composition: &str, hour, ledger: u8, packets| v1::LedgerEntry {
-            composition: composition.to_owned(),
-            ledger: vec![ledger; 16],
-            hour,
-            tenant: "acme".to_owned(),
-            chain: "edge".to_owned(),
-            packets,
-            bytes: 60 * packets,
-            ..v1::LedgerEntry::default()
-        };
-        let start = 500_000;
-        store
-            .put_ledger(&[entry("a", start, 1, 5), entry("a", start, 2, 7)])
-            .unwrap();
-        store
-            .put_ledger(&[entry("a", start, 1, 9), entry("ab", start, 1, 1)])
-            .unwrap();
-        store.put_ledger(&[entry("a", start, 1, 5)]).unwrap();
-        store.put_ledger(&[]).unwrap();
-        drop(store);
-        let store = Store::open(&folder).unwrap();
-        let kept = [entry("a", start, 1, 9), entry("a", start, 2, 7)];
-        assert_eq!(store.ledger("a").unwrap(), kept);
-        // What is too old goes.
-        let late = entry("ab", start + KEPT_HOURS + 1, 1, 2);
-        store.put_ledger(std::slice::from_ref(&late)).unwrap();
-        assert_eq!(store.ledger("a"), Ok(vec![]));
-        assert_eq!(store.ledger("ab"), Ok(vec![late]));
-        drop(store);
-        fs::remove_dir_all(&folder).unwrap();
     }
 }

@@ -16,15 +16,15 @@
 //!
 //! Beside it is the folder of its ledgers, with one of each composition (docs/billing.md).
 
-use std::fs::{self, DirBuilder, File, OpenOptions};
+use std::fs::{self, File};
 use std::io::{self, Write as _};
-use std::os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _, symlink};
+use std::os::unix::fs::symlink;
 use std::path::{Path, PathBuf};
 
 use rustix::fs::FlockOperation;
 use serde::{Deserialize, Serialize};
 use weir_api::{Message as _, v1};
-use weir_coordinator::files;
+use weir_coordinator::{files, private};
 
 use crate::run::up::OVER_WORD;
 
@@ -63,8 +63,8 @@ impl Folder {
         let failed = |why: io::Error| format!("can't use the folder {}: {why}", path.display());
         // Files are named to other processes.
         let path = std::path::absolute(path).map_err(failed)?;
-        private(&path).map_err(failed)?;
-        let lock = private_file().open(path.join(LOCK)).map_err(failed)?;
+        private::folder(&path).map_err(failed)?;
+        let lock = private::file().open(path.join(LOCK)).map_err(failed)?;
         if rustix::fs::flock(&lock, FlockOperation::NonBlockingLockExclusive).is_err() {
             return Err(format!("another agent has the folder {}", path.display()));
         }
@@ -133,7 +133,7 @@ impl ShareFolder {
 
     /// Holds the files of a revision, beside those that processes read.
     pub(super) fn hold(&self, revision: u64, sent: &v1::Files) -> io::Result<()> {
-        private(&self.0)?;
+        private::folder(&self.0)?;
         let (whole, part) = (
             self.0.join(format!("files.{revision}")),
             self.0.join("files.new"),
@@ -260,7 +260,7 @@ impl ShareFolder {
     fn put_file(&self, name: &str, bytes: &[u8]) -> io::Result<()> {
         let new = self.0.join(format!("{name}.new"));
         remove_file(&new)?;
-        let mut file = private_file().open(&new)?;
+        let mut file = private::file().open(&new)?;
         file.write_all(bytes)?;
         file.sync_all()?;
         fs::rename(new, self.0.join(name))
@@ -290,28 +290,13 @@ impl ShareFolder {
 
     /// The file that is locked while a process of the share lives.
     pub(super) fn running(&self) -> io::Result<File> {
-        private_file().open(self.0.join("running"))
+        private::file().open(self.0.join("running"))
     }
 
     /// Nothing of it is left.
     pub(super) fn remove(&self) -> io::Result<()> {
         remove(&self.0)
     }
-}
-
-fn private(path: &Path) -> io::Result<()> {
-    DirBuilder::new().recursive(true).mode(0o700).create(path)
-}
-
-fn private_file() -> OpenOptions {
-    let mut options = OpenOptions::new();
-    options
-        .read(true)
-        .write(true)
-        .create(true)
-        .truncate(false)
-        .mode(0o600);
-    options
 }
 
 fn remove(folder: &Path) -> io::Result<()> {

@@ -9,13 +9,13 @@ use weir_coordinator::service::{self, Ended, Listener};
 use weir_coordinator::store::{Attempt, Candidate, Store};
 use weir_ctl::server::Socket;
 use weir_identity::{Credentials, Role};
+use weir_io::live::EndSignals;
 use weir_nf::host::Kind;
 
 use crate::args::Coordinator as Args;
 use crate::exit::{Exit, Failure, Outcome};
 use crate::say::say;
 use crate::service::Service;
-use weir_io::live::EndSignals;
 
 use super::certificates::{credentials, refresh};
 use super::place::Place;
@@ -25,9 +25,9 @@ use super::reader::OfThisProgram;
 const LOOK: Duration = Duration::from_millis(100);
 /// Interval in which changed certificates are looked for.
 const REFRESH: Duration = Duration::from_secs(10);
-/// Interval in which one that stands by looks whether anybody leads, in looks for signals.
+/// Looks for signals between two attempts to lead.
 const ATTEMPT: u32 = 5;
-/// How long work may go on that a term has begun.
+/// How long the work of a term may go on after it.
 const REST: Duration = Duration::from_secs(1);
 
 /// Runs a coordinator until it is ended.
@@ -79,7 +79,8 @@ impl Running<'_> {
         }
     }
 
-    /// What others hear of who leads. That it can listen there is known before it has to.
+    /// The name that coordinators that stand by tell. It also checks that this one can listen, before it
+    /// has to.
     fn says(&self) -> Result<String, Failure> {
         let control = self.socket()?;
         let path = std::path::absolute(control.path());
@@ -165,7 +166,7 @@ impl Running<'_> {
         true
     }
 
-    /// What is done now and then.
+    /// Tells the service manager that this process lives, and looks for new certificates.
     fn look(&mut self) {
         self.manager.alive();
         self.waited += 1;

@@ -8,8 +8,8 @@ use super::link::Link;
 use super::store::EtcdStore;
 use super::term::{LEASE, Term};
 use super::wire::{
-    self, Compare, LeaseGrantRequest, LeaseGrantResponse, PutRequest, RangeRequest, RangeResponse,
-    Request, TxnRequest, TxnResponse,
+    self, Compare, LeaseGrantRequest, LeaseGrantResponse, PutRequest, Request, TxnRequest,
+    TxnResponse,
 };
 
 /// How long an attempt may take.
@@ -19,11 +19,11 @@ const KEEP: Duration = Duration::from_secs(1);
 
 const _: () = assert!(KEEP.as_millis() * 3 < LEASE.as_millis());
 
-/// One that wants to lead.
+/// A coordinator that wants to lead.
 #[derive(Debug)]
 pub(crate) struct Candidate {
     link: Arc<Link>,
-    /// What others hear of who leads.
+    /// Its name, which coordinators that stand by tell while it leads.
     says: String,
 }
 
@@ -35,7 +35,7 @@ impl Candidate {
         })
     }
 
-    /// The store, where nobody else leads, or what the one who leads says of itself.
+    /// The store, where nobody else leads, or the name of the coordinator that leads.
     pub(crate) fn attempt(&self) -> Result<Result<EtcdStore, String>, String> {
         let link = &self.link;
         let attempt = link.wait(self.begin());
@@ -54,7 +54,7 @@ impl Candidate {
         begun.map(Ok)
     }
 
-    /// A new term, or what the one who leads says of itself.
+    /// A new term, or the name of the coordinator that leads.
     async fn begin(&self) -> Result<Result<Term, String>, Failed> {
         let until = Instant::now() + ATTEMPT;
         if let Some(leader) = self.leader(until).await? {
@@ -96,19 +96,14 @@ impl Candidate {
         }
     }
 
-    /// What the one who leads says of itself, where there is one.
+    /// The name of the coordinator that leads, where one does.
     async fn leader(&self, until: Instant) -> Result<Option<String>, Failed> {
-        let asked = RangeRequest {
-            key: self.link.keys.leader(),
-            ..RangeRequest::default()
-        };
-        let there: RangeResponse = self.link.client.call(wire::RANGE, asked, until).await?;
-        let leader = there.kvs.first();
-        Ok(leader.map(|leader| String::from_utf8_lossy(&leader.value).into_owned()))
+        let leader = self.link.get(self.link.keys.leader(), until).await?;
+        Ok(leader.map(|leader| String::from_utf8_lossy(&leader).into_owned()))
     }
 }
 
-/// Has a term go on, for as long as etcd lets it.
+/// Keeps the lease of a term alive, for as long as etcd lets it.
 async fn keep(link: Arc<Link>, term: Arc<Term>) {
     let keeping = async {
         loop {

@@ -26,7 +26,7 @@ const LONGEST: usize = 64 << 20;
 pub struct EtcdPlace {
     /// Its members: `HOST:PORT` each, one at least.
     pub members: Vec<String>,
-    /// What all keys begin with.
+    /// Prefix of all keys, such as `weir/`.
     pub prefix: String,
     /// Files of the certificates, where members are reached over TLS.
     pub tls: Option<EtcdTls>,

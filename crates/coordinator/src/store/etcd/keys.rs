@@ -1,7 +1,7 @@
-//! Names of what a store has in etcd, all behind one prefix.
+//! Keys of a store in etcd, all behind one prefix.
 //!
-//! - `version`, `id`, `revision`: as of [`super::super::embedded`].
-//! - `leader`: where the coordinator that leads is; it has that coordinator's lease.
+//! - `version`, `id`, `revision`: as in `embedded`.
+//! - `leader`: the name of the coordinator that leads, under that coordinator's lease.
 //! - `compositions/NAME`, `prices/NAME`, `parts/NAME/PUT/NUMBER`.
 //! - `ledger/NAME`, hour, ledger and tenant, apart by zeros: names have none.
 
@@ -9,7 +9,7 @@ use weir_api::v1::LedgerEntry;
 
 use crate::store::kept::hex;
 
-/// Names of one store.
+/// The keys of one store.
 #[derive(Clone, Debug)]
 pub(super) struct Keys(String);
 
@@ -74,7 +74,7 @@ impl Keys {
         )
     }
 
-    /// What a ledger has of a tenant in an hour.
+    /// The key of a ledger's rows for a tenant in an hour.
     pub(super) fn ledger(&self, of: &LedgerEntry) -> Vec<u8> {
         let rest = format!("{}\0{}", hex(&of.ledger), of.tenant);
         let mut key = self.hour(&of.composition, of.hour).0;
@@ -82,13 +82,13 @@ impl Keys {
         key
     }
 
-    /// What all ledgers have of a composition in an hour.
+    /// All keys of a composition's ledgers in an hour.
     pub(super) fn hour(&self, composition: &str, hour: u64) -> Between {
         let of = |end: char| self.of(&format!("ledger/{composition}\0{hour:010}{end}"));
         (of('\0'), of('\x01'))
     }
 
-    /// What all ledgers have of a composition.
+    /// All keys of a composition's ledgers.
     pub(super) fn hours(&self, composition: &str) -> Between {
         (
             self.of(&format!("ledger/{composition}\0")),
@@ -96,7 +96,7 @@ impl Keys {
         )
     }
 
-    /// What all ledgers have.
+    /// All keys of ledgers.
     pub(super) fn ledgers(&self) -> Between {
         (self.of("ledger/"), self.of("ledger0"))
     }

@@ -1,24 +1,27 @@
 //! Reports of ledgers on their way to etcd.
 //!
 //! Agents report every two seconds; etcd keeps each change of a key until it is compacted. So reports are
-//! put together here, and written a minute later, an hour's rows of a tenant in one value.
+//! gathered here, and written a minute later, an hour's rows of a ledger and tenant in one value.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::sync::{Mutex, MutexGuard, PoisonError};
-use std::time::Instant;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
 
 use prost::Message as _;
+use tokio::sync::Mutex;
 use weir_api::v1;
 
-use crate::store::kept::{KEPT_HOURS, PRUNE, later, row};
+use crate::store::kept::{KEPT_HOURS, PRUNE, news, row};
 
-use super::client::Failed;
 use super::link::{AT_A_TIME, Link, PART, READ, delete, put};
 use super::term::Term;
-use super::wire::{self, RangeRequest, RangeResponse, RequestOp};
+use super::wire::{KeyValue, RequestOp};
 
 /// Writes in one transaction: etcd takes 128.
 const MOST_WRITES: usize = 64;
+/// Interval in which reports are written. Agents repeat what is not written yet to the coordinator that
+/// leads next.
+const FLUSH: Duration = Duration::from_secs(60);
 
 /// A composition and an hour.
 type Hour = (String, u64);
@@ -27,50 +30,52 @@ type Place = (Hour, Vec<u8>);
 
 /// Rows that were read or reported.
 #[derive(Debug, Default)]
-pub(super) struct Ledger {
+struct Rows {
     /// By composition and hour, then by key in etcd, then by row.
     hours: BTreeMap<Hour, BTreeMap<Vec<u8>, BTreeMap<String, v1::LedgerEntry>>>,
     /// Keys whose rows are not written yet.
     changed: BTreeSet<Place>,
-    /// The newest hour that there was, and the one in which old ones were looked for.
+    /// The newest hour of all rows.
     newest: u64,
+    /// The newest hour when old ones were removed last.
     pruned: u64,
 }
 
-impl Ledger {
-    /// Takes a row, where the hour's are known; true where it says something new.
-    fn take(&mut self, key: Vec<u8>, entry: &v1::LedgerEntry) -> bool {
-        let hour = (entry.composition.clone(), entry.hour);
-        let rows = self.hours.entry(hour.clone()).or_default();
-        let rows = rows.entry(key.clone()).or_default();
-        let known = rows.get(&row(entry));
-        let now = known.map_or_else(|| entry.clone(), |known| later(known, entry));
-        let is_new = known != Some(&now);
-        rows.insert(row(entry), now);
-        if is_new {
-            self.changed.insert((hour, key));
-            self.newest = self.newest.max(entry.hour);
+impl Rows {
+    /// Adds a row of a key; true where it says something new.
+    fn add(&mut self, key: &[u8], entry: &v1::LedgerEntry) -> bool {
+        let keys = self.hours.entry(hour_of(entry)).or_default();
+        let rows = keys.entry(key.to_vec()).or_default();
+        let news = news(rows.get(&row(entry)), entry);
+        let is_new = news.is_some();
+        if let Some(now) = news {
+            rows.insert(row(entry), now);
         }
         is_new
     }
 
-    /// The value of a key: all its rows.
-    fn value(&self, (hour, key): &Place) -> Vec<u8> {
-        let rows = self.hours.get(hour).and_then(|keys| keys.get(key));
-        let entries = rows.map(|rows| rows.values().cloned().collect());
-        let report = v1::LedgerReport {
-            entries: entries.unwrap_or_default(),
-        };
-        report.encode_to_vec()
+    /// Adds a row that was reported: where it is new, its key is to be written.
+    fn report(&mut self, key: Vec<u8>, entry: &v1::LedgerEntry) {
+        if self.add(&key, entry) {
+            self.newest = self.newest.max(entry.hour);
+            self.changed.insert((hour_of(entry), key));
+        }
     }
 
-    /// What is to be written: keys, and their values.
-    fn values(&self) -> Vec<(Place, Vec<u8>)> {
-        let value = |place: &Place| (place.clone(), self.value(place));
+    /// The keys to be written, with their values.
+    fn changed_values(&self) -> Vec<(Place, Vec<u8>)> {
+        let value = |(hour, key): &Place| {
+            let rows = self.hours.get(hour).and_then(|keys| keys.get(key));
+            let entries = rows.map(|rows| rows.values().cloned().collect());
+            let report = v1::LedgerReport {
+                entries: entries.unwrap_or_default(),
+            };
+            ((hour.clone(), key.clone()), report.encode_to_vec())
+        };
         self.changed.iter().map(value).collect()
     }
 
-    /// Forgets hours that are written, but for the newest of each composition: those are reported again.
+    /// Forgets hours that are written, but for the newest two: agents report those again.
     fn forget_old(&mut self) {
         let newest = self.newest;
         let changed: BTreeSet<&Hour> = self.changed.iter().map(|(hour, _)| hour).collect();
@@ -79,130 +84,144 @@ impl Ledger {
     }
 }
 
-fn locked(ledger: &Mutex<Ledger>) -> MutexGuard<'_, Ledger> {
-    ledger.lock().unwrap_or_else(PoisonError::into_inner)
+/// Gathers the reports of a term, and writes them.
+#[derive(Debug)]
+pub(super) struct Ledgers {
+    link: Arc<Link>,
+    term: Arc<Term>,
+    /// Held while etcd is read or written, so that no older value is written over a newer one.
+    rows: Mutex<Rows>,
 }
 
-/// Takes what an agent has reported. Hours that are not known are read first.
-pub(super) async fn add(
-    link: &Link,
-    ledger: &Mutex<Ledger>,
-    entries: &[v1::LedgerEntry],
-) -> Result<(), String> {
-    let mut hours: BTreeMap<Hour, Vec<&v1::LedgerEntry>> = BTreeMap::new();
-    for entry in entries {
-        let hour = (entry.composition.clone(), entry.hour);
-        hours.entry(hour).or_default().push(entry);
-    }
-    for (hour, entries) in hours {
-        let is_known = locked(ledger).hours.contains_key(&hour);
-        let found = match is_known {
-            true => Vec::new(),
-            false => {
-                link.range(link.keys.hour(&hour.0, hour.1), AT_A_TIME)
-                    .await?
-            }
-        };
-        let mut ledger = locked(ledger);
-        // Another report may have come meanwhile: the greater numbers count.
-        for found in found {
-            let rows = v1::LedgerReport::decode(found.value.as_slice());
-            for written in rows.unwrap_or_default().entries {
-                let was_changed = ledger.changed.contains(&(hour.clone(), found.key.clone()));
-                ledger.take(found.key.clone(), &written);
-                if !was_changed {
-                    ledger.changed.remove(&(hour.clone(), found.key.clone()));
-                }
-            }
+impl Ledgers {
+    pub(super) fn new(link: Arc<Link>, term: Arc<Term>) -> Ledgers {
+        Ledgers {
+            link,
+            term,
+            rows: Mutex::default(),
         }
-        ledger.hours.entry(hour).or_default();
+    }
+
+    /// Adds what an agent has reported. Hours that are not known are read first.
+    pub(super) async fn add(&self, entries: &[v1::LedgerEntry]) -> Result<(), String> {
+        let mut rows = self.rows.lock().await;
+        let keys = &self.link.keys;
         for entry in entries {
-            ledger.take(link.keys.ledger(entry), entry);
+            let hour = hour_of(entry);
+            if !rows.hours.contains_key(&hour) {
+                let between = keys.hour(&hour.0, hour.1);
+                for found in self.link.range(between, AT_A_TIME).await? {
+                    for written in written(&found) {
+                        rows.add(&found.key, &written);
+                    }
+                }
+                rows.hours.entry(hour).or_default();
+            }
+            rows.report(keys.ledger(entry), entry);
+        }
+        Ok(())
+    }
+
+    /// All that was reported of a composition; what is not written yet is written first.
+    pub(super) async fn of(
+        &self,
+        composition: &str,
+        until: Instant,
+    ) -> Result<Vec<v1::LedgerEntry>, String> {
+        self.flush(until).await?;
+        let between = self.link.keys.hours(composition);
+        let found = self.link.range(between, AT_A_TIME).await?;
+        Ok(found.iter().flat_map(written).collect())
+    }
+
+    /// Writes all that is not written yet, and removes old hours once a day.
+    pub(super) async fn flush(&self, until: Instant) -> Result<(), String> {
+        let mut rows = self.rows.lock().await;
+        let mut batch: Vec<(Place, Vec<u8>)> = Vec::new();
+        let mut octets = 0;
+        for value in rows.changed_values() {
+            octets += value.1.len();
+            if batch.len() == MOST_WRITES || (octets > PART && !batch.is_empty()) {
+                octets = value.1.len();
+                self.write(&mut rows, std::mem::take(&mut batch), until)
+                    .await?;
+            }
+            batch.push(value);
+        }
+        if !batch.is_empty() {
+            self.write(&mut rows, batch, until).await?;
+        }
+        rows.forget_old();
+        if rows.newest >= rows.pruned + PRUNE {
+            let oldest = rows.newest.saturating_sub(KEPT_HOURS);
+            self.prune(oldest, until).await?;
+            rows.pruned = rows.newest;
+        }
+        Ok(())
+    }
+
+    async fn write(
+        &self,
+        rows: &mut Rows,
+        batch: Vec<(Place, Vec<u8>)>,
+        until: Instant,
+    ) -> Result<(), String> {
+        let (places, writes): (Vec<Place>, Vec<RequestOp>) = (batch.into_iter())
+            .map(|(place, value)| {
+                let write = put(place.1.clone(), value);
+                (place, write)
+            })
+            .unzip();
+        self.link.write(&self.term, writes, until).await?;
+        for place in places {
+            rows.changed.remove(&place);
+        }
+        Ok(())
+    }
+
+    /// Removes hours before this one, of each composition that ever had some.
+    async fn prune(&self, oldest: u64, until: Instant) -> Result<(), String> {
+        let keys = &self.link.keys;
+        let (mut from, to) = keys.ledgers();
+        loop {
+            let until_read = until.min(Instant::now() + READ);
+            let first = self.link.first_key((from, to.clone()), until_read).await?;
+            let Some(composition) = first.and_then(|first| keys.composition_of(&first)) else {
+                return Ok(());
+            };
+            let (begin, end) = keys.hours(&composition);
+            let old = (begin, keys.hour(&composition, oldest).0);
+            self.link
+                .write(&self.term, vec![delete(old)], until)
+                .await?;
+            from = end;
         }
     }
-    Ok(())
 }
 
-/// Writes all that is not written yet, and has old hours go once a day.
-pub(super) async fn flush(
-    link: &Link,
-    term: &Term,
-    ledger: &Mutex<Ledger>,
-    until: Instant,
-) -> Result<(), String> {
-    let values = locked(ledger).values();
-    let mut writes: Vec<(Place, Vec<u8>)> = Vec::new();
-    let mut octets = 0;
-    for value in values {
-        octets += value.1.len();
-        if writes.len() == MOST_WRITES || (octets > PART && !writes.is_empty()) {
-            write_some(link, term, ledger, std::mem::take(&mut writes), until).await?;
-            octets = value.1.len();
+/// Writes reports now and then, for as long as the term lasts.
+pub(super) async fn flush_now_and_then(ledgers: Arc<Ledgers>) {
+    let flushing = async {
+        loop {
+            tokio::time::sleep(FLUSH).await;
+            // It is tried again, and whoever asks for a bill hears of it.
+            let _ = ledgers.flush(Instant::now() + FLUSH).await;
         }
-        writes.push(value);
-    }
-    if !writes.is_empty() {
-        write_some(link, term, ledger, writes, until).await?;
-    }
-    let (newest, pruned) = {
-        let mut ledger = locked(ledger);
-        ledger.forget_old();
-        (ledger.newest, ledger.pruned)
     };
-    if newest >= pruned + PRUNE {
-        prune(link, term, newest.saturating_sub(KEPT_HOURS), until).await?;
-        locked(ledger).pruned = newest;
+    tokio::select! {
+        () = flushing => {}
+        _ = ledgers.term.over() => {}
     }
-    Ok(())
 }
 
-async fn write_some(
-    link: &Link,
-    term: &Term,
-    ledger: &Mutex<Ledger>,
-    values: Vec<(Place, Vec<u8>)>,
-    until: Instant,
-) -> Result<(), String> {
-    let writes: Vec<RequestOp> = values
-        .iter()
-        .map(|((_, key), value)| put(key.clone(), value.clone()))
-        .collect();
-    link.write(term, writes, until).await?;
-    let mut ledger = locked(ledger);
-    // A row that has changed meanwhile is written again.
-    for (place, value) in values {
-        if ledger.value(&place) == value {
-            ledger.changed.remove(&place);
-        }
-    }
-    Ok(())
+fn hour_of(entry: &v1::LedgerEntry) -> Hour {
+    (entry.composition.clone(), entry.hour)
 }
 
-/// Removes hours before this one, of each composition that ever had some.
-async fn prune(link: &Link, term: &Term, oldest: u64, until: Instant) -> Result<(), String> {
-    let (mut from, to) = link.keys.ledgers();
-    loop {
-        let asked = RangeRequest {
-            key: from,
-            range_end: to.clone(),
-            limit: 1,
-            keys_only: true,
-        };
-        let until_read = until.min(Instant::now() + READ);
-        let found: Result<RangeResponse, Failed> =
-            link.client.call(wire::RANGE, asked, until_read).await;
-        let found = found.map_err(|why| why.to_string())?;
-        let Some(first) = found.kvs.first() else {
-            return Ok(());
-        };
-        let Some(composition) = link.keys.composition_of(&first.key) else {
-            return Ok(());
-        };
-        let (begin, end) = link.keys.hours(&composition);
-        let old = (begin, link.keys.hour(&composition, oldest).0);
-        link.write(term, vec![delete(old)], until).await?;
-        from = end;
-    }
+/// The rows of a value.
+fn written(found: &KeyValue) -> Vec<v1::LedgerEntry> {
+    let report = v1::LedgerReport::decode(found.value.as_slice());
+    report.unwrap_or_default().entries
 }
 
 #[cfg(test)]
@@ -223,21 +242,22 @@ mod tests {
 
     #[test]
     fn the_greater_number_counts_and_is_written_once() {
-        let mut ledger = Ledger::default();
-        assert!(ledger.take(vec![1], &entry(500, 5)));
-        assert!(ledger.take(vec![1], &entry(500, 9)));
-        assert!(!ledger.take(vec![1], &entry(500, 7)));
-        let values = ledger.values();
+        let mut ledger = Rows::default();
+        assert!(ledger.add(&[1], &entry(500, 5)));
+        ledger.report(vec![1], &entry(500, 9));
+        assert!(!ledger.add(&[1], &entry(500, 7)));
+        let values = ledger.changed_values();
         assert_eq!(values.len(), 1);
         let rows = v1::LedgerReport::decode(values[0].1.as_slice()).unwrap();
         assert_eq!(rows.entries, [entry(500, 9)]);
         // What is not written yet is not forgotten, however old.
-        assert!(ledger.take(vec![2], &entry(510, 1)));
+        ledger.report(vec![2], &entry(510, 1));
+        assert_eq!(ledger.changed.len(), 2);
         ledger.forget_old();
         assert_eq!(ledger.hours.len(), 2);
         ledger.changed.clear();
         ledger.forget_old();
         assert_eq!(ledger.hours.len(), 1);
-        assert!(ledger.values().is_empty());
+        assert!(ledger.changed_values().is_empty());
     }
 }

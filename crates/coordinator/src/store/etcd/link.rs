@@ -1,4 +1,4 @@
-//! A way to an etcd, and what is read and written by it.
+//! Reads and writes of an etcd.
 
 use std::time::{Duration, Instant};
 
@@ -60,7 +60,7 @@ impl Link {
         })
     }
 
-    /// Waits for what is asked; not from within a runtime.
+    /// Blocks until `asking` is done; not from within a runtime.
     pub(super) fn wait<T>(&self, asking: impl Future<Output = T>) -> T {
         self.handle.block_on(asking)
     }
@@ -73,7 +73,39 @@ impl Link {
             self.client.call(wire::LEASE_REVOKE, asked, until).await;
     }
 
-    /// Reads all keys of a range, so many at a time.
+    /// The value of a key.
+    pub(super) async fn get(
+        &self,
+        key: Vec<u8>,
+        until: Instant,
+    ) -> Result<Option<Vec<u8>>, Failed> {
+        let asked = RangeRequest {
+            key,
+            ..RangeRequest::default()
+        };
+        let found: RangeResponse = self.client.call(wire::RANGE, asked, until).await?;
+        Ok(found.kvs.into_iter().next().map(|found| found.value))
+    }
+
+    /// The first key of a range, where there is one.
+    pub(super) async fn first_key(
+        &self,
+        (key, range_end): Between,
+        until: Instant,
+    ) -> Result<Option<Vec<u8>>, String> {
+        let asked = RangeRequest {
+            key,
+            range_end,
+            limit: 1,
+            keys_only: true,
+        };
+        let found: Result<RangeResponse, Failed> =
+            self.client.call(wire::RANGE, asked, until).await;
+        let found = found.map_err(|why| why.to_string())?;
+        Ok(found.kvs.into_iter().next().map(|found| found.key))
+    }
+
+    /// Reads all keys of a range, `limit` of them at a time.
     pub(super) async fn range(
         &self,
         (mut from, to): Between,
@@ -82,7 +114,7 @@ impl Link {
         let mut all = Vec::new();
         loop {
             let asked = RangeRequest {
-                key: from.clone(),
+                key: from,
                 range_end: to.clone(),
                 limit,
                 keys_only: false,
@@ -91,20 +123,16 @@ impl Link {
             let answer: Result<RangeResponse, Failed> =
                 self.client.call(wire::RANGE, asked, until).await;
             let answer = answer.map_err(|why| why.to_string())?;
-            let last = answer.kvs.last().map(|last| last.key.clone());
             all.extend(answer.kvs);
-            match (answer.more, last) {
+            match all.last() {
                 // The next key is the last one with a zero behind it.
-                (true, Some(last)) if !to.is_empty() => {
-                    from = last;
-                    from.push(0);
-                }
+                Some(last) if answer.more => from = [last.key.as_slice(), &[0]].concat(),
                 _ => return Ok(all),
             }
         }
     }
 
-    /// Does all of this, where the term still lasts.
+    /// Writes all of this in one transaction, where the term still lasts.
     ///
     /// # Errors
     ///
@@ -138,7 +166,7 @@ impl Link {
     }
 }
 
-/// Has a key have a value.
+/// Puts a value at a key.
 pub(super) fn put(key: Vec<u8>, value: Vec<u8>) -> RequestOp {
     let what = PutRequest {
         key,

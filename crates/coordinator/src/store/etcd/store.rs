@@ -1,6 +1,6 @@
 //! What the coordinator that leads keeps in etcd.
 
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use prost::Message as _;
@@ -11,7 +11,7 @@ use crate::store::kept::Kept;
 use crate::store::version::Version;
 
 use super::keys::Between;
-use super::ledger::{self, Ledger};
+use super::ledger::{Ledgers, flush_now_and_then};
 use super::link::{AT_A_TIME, Link, PART, READ, delete, put};
 use super::term::Term;
 use super::wire::{KeyValue, RequestOp};
@@ -21,11 +21,10 @@ use super::wire::{KeyValue, RequestOp};
 const WRITE: Duration = Duration::from_secs(15);
 /// Parts that are read at a time.
 const PARTS_AT_A_TIME: i64 = 16;
-/// Interval in which reports of ledgers are written. What is not written yet is said again by agents to
-/// the coordinator that leads next.
-const FLUSH: Duration = Duration::from_secs(60);
+/// How long the ledgers of an import may take.
+const IMPORT: Duration = Duration::from_secs(60);
 
-/// Where a composition is. Fields may be added; none changes its meaning or number.
+/// The parts of a composition. Fields may be added; none changes its meaning or number.
 #[derive(Clone, PartialEq, prost::Message)]
 struct Record {
     /// Names the parts.
@@ -42,36 +41,35 @@ pub(crate) struct EtcdStore {
     link: Arc<Link>,
     term: Arc<Term>,
     id: [u8; 16],
-    ledger: Arc<Mutex<Ledger>>,
+    ledgers: Arc<Ledgers>,
 }
 
 impl EtcdStore {
     /// Goes on with what is there, or begins a store.
     pub(super) fn begin(link: Arc<Link>, term: Arc<Term>) -> Result<EtcdStore, String> {
+        let ledgers = Arc::new(Ledgers::new(link.clone(), term.clone()));
         let mut etcd = EtcdStore {
             link,
             term,
             id: [0; 16],
-            ledger: Arc::default(),
+            ledgers,
         };
-        crate::random::fill(&mut etcd.id).map_err(|why| why.to_string())?;
-        match etcd.get(etcd.link.keys.version())? {
+        let keys = &etcd.link.keys;
+        match etcd.number(keys.version(), "version")? {
             None => {
+                crate::random::fill(&mut etcd.id).map_err(|why| why.to_string())?;
                 let own = Version::OWN.to_string().into_bytes();
-                let version = put(etcd.link.keys.version(), own);
-                let id = put(etcd.link.keys.id(), etcd.id.to_vec());
-                etcd.write(vec![version, id])?;
+                let version = put(keys.version(), own);
+                etcd.write(vec![version, put(keys.id(), etcd.id.to_vec())])?;
             }
             Some(version) => {
-                let version = String::from_utf8_lossy(&version).into_owned();
-                let number = version.parse().map_err(|_| wrong("version"))?;
-                Version::check(number)?;
-                let id = etcd.get(etcd.link.keys.id())?;
+                Version::check(version)?;
+                let id = etcd.get(keys.id())?;
                 let id = id.and_then(|id| id.try_into().ok());
                 etcd.id = id.ok_or_else(|| wrong("id"))?;
             }
         }
-        let flush = flush_now_and_then(etcd.link.clone(), etcd.term.clone(), etcd.ledger.clone());
+        let flush = flush_now_and_then(etcd.ledgers.clone());
         etcd.link.handle.spawn(flush);
         Ok(etcd)
     }
@@ -95,13 +93,13 @@ impl EtcdStore {
         self.term.over().await
     }
 
-    /// Has another one lead from now on, and keeps what is not written yet.
+    /// Writes what is not written yet, and lets another coordinator lead.
     pub(crate) fn resign(&self) {
         self.link.wait(async {
             if self.term.leads(Instant::now()) {
                 let until = Instant::now() + READ;
                 // What can't be written is said again by agents.
-                let _ = ledger::flush(&self.link, &self.term, &self.ledger, until).await;
+                let _ = self.ledgers.flush(until).await;
             }
             self.term.end("it has resigned");
             self.link.revoke(self.term.lease()).await;
@@ -111,13 +109,7 @@ impl EtcdStore {
     /// The greatest revision that there was, and all compositions by name.
     pub(crate) fn load(&self) -> Result<(u64, Vec<(String, Kept)>), String> {
         let keys = &self.link.keys;
-        let revision = match self.get(keys.revision())? {
-            None => 0,
-            Some(text) => {
-                let text = String::from_utf8_lossy(&text).into_owned();
-                text.parse().map_err(|_| wrong("revision"))?
-            }
-        };
+        let revision = self.number(keys.revision(), "revision")?.unwrap_or(0);
         let mut all = Vec::new();
         let (from, to) = keys.compositions();
         for found in self.range((from.clone(), to), AT_A_TIME)? {
@@ -159,7 +151,7 @@ impl EtcdStore {
         Ok(())
     }
 
-    /// Writes a composition's parts: what names them, and the record that has them count.
+    /// Writes a composition's parts: their name, and the record that refers to them.
     fn put_parts(&self, name: &str, kept: &Kept) -> Result<([u8; 8], Vec<u8>), String> {
         let octets = kept.encode_to_vec();
         let mut id = [0; 8];
@@ -190,10 +182,8 @@ impl EtcdStore {
             self.write(vec![put(self.link.keys.prices(&name), prices)])?;
         }
         from.all_ledgers(AT_A_TIME as usize, |some| self.put_ledger(some))?;
-        self.link.wait(async {
-            let until = Instant::now() + FLUSH;
-            ledger::flush(&self.link, &self.term, &self.ledger, until).await
-        })?;
+        self.link
+            .wait(self.ledgers.flush(Instant::now() + IMPORT))?;
         // Last: one that is ended before begins again.
         self.write(vec![
             put(self.link.keys.id(), from.id().to_vec()),
@@ -214,25 +204,13 @@ impl EtcdStore {
 
     /// Adds what an agent has reported. It is written within a minute.
     pub(crate) fn put_ledger(&self, entries: &[v1::LedgerEntry]) -> Result<(), String> {
-        self.link
-            .wait(ledger::add(&self.link, &self.ledger, entries))
+        self.link.wait(self.ledgers.add(entries))
     }
 
     /// All that was reported of a composition.
     pub(crate) fn ledger(&self, composition: &str) -> Result<Vec<v1::LedgerEntry>, String> {
-        self.link.wait(async {
-            let until = Instant::now() + WRITE;
-            ledger::flush(&self.link, &self.term, &self.ledger, until).await?;
-            let found = self
-                .link
-                .range(self.link.keys.hours(composition), AT_A_TIME)
-                .await?;
-            let rows = found.into_iter().flat_map(|found| {
-                let report = v1::LedgerReport::decode(found.value.as_slice());
-                report.unwrap_or_default().entries
-            });
-            Ok(rows.collect())
-        })
+        let until = Instant::now() + WRITE;
+        self.link.wait(self.ledgers.of(composition, until))
     }
 
     /// The prices of a composition.
@@ -242,8 +220,17 @@ impl EtcdStore {
     }
 
     fn get(&self, key: Vec<u8>) -> Result<Option<Vec<u8>>, String> {
-        let found = self.range((key, Vec::new()), 1)?;
-        Ok(found.into_iter().next().map(|found| found.value))
+        let found = self.link.get(key, Instant::now() + READ);
+        self.link.wait(found).map_err(|why| why.to_string())
+    }
+
+    /// A number that is written as text.
+    fn number(&self, key: Vec<u8>, name: &str) -> Result<Option<u64>, String> {
+        let Some(text) = self.get(key)? else {
+            return Ok(None);
+        };
+        let number = String::from_utf8_lossy(&text).parse();
+        number.map(Some).map_err(|_| wrong(name))
     }
 
     fn range(&self, between: Between, limit: i64) -> Result<Vec<KeyValue>, String> {
@@ -256,23 +243,7 @@ impl EtcdStore {
     }
 }
 
-/// Writes reports of ledgers, for as long as the term lasts.
-async fn flush_now_and_then(link: Arc<Link>, term: Arc<Term>, ledger: Arc<Mutex<Ledger>>) {
-    let flushing = async {
-        loop {
-            tokio::time::sleep(FLUSH).await;
-            let until = Instant::now() + FLUSH;
-            // It is tried again, and whoever asks for a bill hears of it.
-            let _ = ledger::flush(&link, &term, &ledger, until).await;
-        }
-    };
-    tokio::select! {
-        () = flushing => {}
-        _ = term.over() => {}
-    }
-}
-
-/// What no coordinator writes.
+/// The error for a value that no coordinator writes.
 fn wrong(what: &str) -> String {
     format!("what etcd has of `{what}` is not what a coordinator writes")
 }

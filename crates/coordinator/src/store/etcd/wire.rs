@@ -1,4 +1,4 @@
-//! What is said to etcd: the part of its API (version 3) that a store needs.
+//! Messages of etcd's API (version 3), as far as a store needs them.
 //!
 //! Names and numbers of fields are those of `rpc.proto` and `kv.proto` of etcd 3.4 and later. The messages
 //! are written here, since the libraries that have all of them need a compiler of protocols to be built.

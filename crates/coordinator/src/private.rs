@@ -1,0 +1,54 @@
+//! Folders and files that their owner alone can open: keys of links are in them.
+
+use std::fs::{self, DirBuilder, OpenOptions};
+use std::io;
+use std::os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _};
+use std::path::{Path, PathBuf};
+
+/// Makes a folder, and those above it, where they are not there. Mode 0700.
+///
+/// # Errors
+///
+/// It can't be made.
+pub fn folder(path: &Path) -> io::Result<()> {
+    DirBuilder::new().recursive(true).mode(0o700).create(path)
+}
+
+/// Options to read and write a file, which is made with mode 0600 where it is not there.
+pub fn file() -> OpenOptions {
+    let mut options = OpenOptions::new();
+    options
+        .read(true)
+        .write(true)
+        .create(true)
+        .truncate(false)
+        .mode(0o600);
+    options
+}
+
+/// A folder for files that are checked; it is removed with this.
+#[derive(Debug)]
+pub(crate) struct Scratch(PathBuf);
+
+impl Scratch {
+    /// Makes the folder anew. The one above it must be there.
+    pub(crate) fn new(path: PathBuf) -> io::Result<Scratch> {
+        // A coordinator that was killed has left its own there, where the path is the same.
+        match fs::remove_dir_all(&path) {
+            Err(why) if why.kind() != io::ErrorKind::NotFound => return Err(why),
+            _ => DirBuilder::new().mode(0o700).create(&path)?,
+        }
+        Ok(Scratch(path))
+    }
+
+    pub(crate) fn path(&self) -> &Path {
+        &self.0
+    }
+}
+
+impl Drop for Scratch {
+    fn drop(&mut self) {
+        // Nobody waits for it: an error is of no consequence here.
+        let _ = fs::remove_dir_all(&self.0);
+    }
+}
