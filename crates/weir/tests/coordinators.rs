@@ -1,4 +1,4 @@
-//! Several coordinators with a real etcd: the one that leads is killed, stopped, and cut off from its etcd,
+//! Several coordinators with a real etcd: the one that leads is killed and stopped, and loses its etcd,
 //! and what runs does not notice.
 
 #[path = "support/coordinated.rs"]

@@ -33,12 +33,13 @@ in until they lead. Agents and commands are given all their addresses, with comm
 Examples:
   weir coordinator --store ./coordinator
   weir coordinator --store /var/lib/weir/coordinator --listen 10.0.9.9:4780 --identity /etc/weir/identity
-  weir coordinator --store etcd:10.0.9.1:2379,10.0.9.2:2379,10.0.9.3:2379 --etcd-ca /etc/weir/etcd-ca.pem")]
+  weir coordinator --store etcd:10.0.9.1:2379,10.0.9.2:2379,10.0.9.3:2379 --etcd-ca /etc/weir/etcd-ca.pem \\
+    --listen 10.0.9.11:4780 --identity /etc/weir/identity")]
 pub(crate) struct Coordinator {
     /// Where it keeps what was applied: a folder, or `etcd:HOST:PORT`, with more members after commas
     #[arg(long, value_name = "PLACE", overrides_with = "store")]
     pub(crate) store: String,
-    /// With etcd: what the names of all keys begin with
+    /// With etcd: prefix of all keys
     #[arg(long, value_name = "PREFIX", default_value = "weir/")]
     pub(crate) etcd_prefix: String,
     /// With etcd: certificate of the authority of its members, as PEM; they are reached over TLS then
@@ -50,7 +51,8 @@ pub(crate) struct Coordinator {
     /// With etcd: key of that certificate, as PEM
     #[arg(long, value_name = "FILE", requires = "etcd_cert")]
     pub(crate) etcd_key: Option<PathBuf>,
-    /// With etcd: folder of a coordinator that was the only one; all that it kept is taken over, once
+    /// With etcd: folder of a coordinator that was the only one; all that it kept is taken over
+    /// when this one leads, where etcd has had no composition
     #[arg(long, value_name = "FOLDER")]
     pub(crate) import: Option<PathBuf>,
     /// Address and TCP port to listen on, for peers with certificates
