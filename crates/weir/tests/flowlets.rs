@@ -131,7 +131,7 @@ fn runtimes_may_be_killed_between_flowlets() {
     let more = format!("{REPLICATED}\nflowlets: {{gap: 1ms, size: 3000, capacity: 4Mbit}}");
     let (run, killed) = {
         let cluster = Long::up("webedge.yaml", "300k", HOSTS, &more);
-        cluster.killed_again_and_again()
+        cluster.killed_in_motion()
     };
     assert!(killed > 0, "none was killed");
     assert!(moved(&run.summary) > 300, "{}", run.summary["switch"]);

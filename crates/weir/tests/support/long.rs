@@ -98,6 +98,15 @@ impl Long {
     /// How many deaths were noticed; `None` while a place has no runtime, or while the death
     /// of one would lose what is to be replicated.
     pub(crate) fn whole(&self) -> Option<u64> {
+        self.whole_with(|switch| switch["unprotected"] == 0 && switch["unsettled"] == 0)
+    }
+
+    /// The same, while units move: before the first death that costs nothing either.
+    fn whole_in_motion(&self) -> Option<u64> {
+        self.whole_with(|switch| switch["unprotected"] == 0)
+    }
+
+    fn whole_with(&self, settled: fn(&Value) -> bool) -> Option<u64> {
         let socket = self.socket();
         let asked = run(["stats", &socket, "--output", "json"]);
         if asked.code != 0 {
@@ -106,7 +115,6 @@ impl Long {
         let stats = asked.json();
         let all = |of: &str| stats[of].as_array().cloned().unwrap_or_default();
         let died = |place: &Value| number(place, "/died");
-        let settled = |switch: &Value| switch["unprotected"] == 0 && switch["unsettled"] == 0;
         let ready = |place: &Value| place["state"] == "ready";
         let whole = all("runtimes").iter().all(ready) && all("switches").iter().all(settled);
         whole.then(|| all("runtimes").iter().map(died).sum())
@@ -119,12 +127,29 @@ impl Long {
         self.killed_among(|| children(run))
     }
 
+    /// The same of a run whose units move all the time: the first dies while they do.
+    pub(crate) fn killed_in_motion(mut self) -> (Run, u64) {
+        let run = self.child().id();
+        self.killed_when(Long::whole_in_motion, || children(run))
+    }
+
     /// The same, of processes that are not its own.
-    pub(crate) fn killed_among(mut self, all: impl Fn() -> BTreeSet<u32>) -> (Run, u64) {
+    pub(crate) fn killed_among(self, all: impl Fn() -> BTreeSet<u32>) -> (Run, u64) {
+        self.killed_when(Long::whole, all)
+    }
+
+    fn killed_when(
+        mut self,
+        first: fn(&Long) -> Option<u64>,
+        all: impl Fn() -> BTreeSet<u32>,
+    ) -> (Run, u64) {
         let (mut killed, mut noticed) = (0, None);
         while self.child().try_wait().unwrap().is_none() {
             if killed < 8
-                && let Some(deaths) = self.whole()
+                && let Some(deaths) = match noticed {
+                    None => first(&self),
+                    Some(_) => self.whole(),
+                }
                 && noticed.is_none_or(|before| before < deaths)
                 && let Some(oldest) = all().into_iter().next()
             {
