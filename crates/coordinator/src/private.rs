@@ -41,6 +41,13 @@ impl Scratch {
         Ok(Scratch(path))
     }
 
+    /// Makes one whose name nobody foresees.
+    pub(crate) fn within(folder: &Path) -> io::Result<Scratch> {
+        let mut name = [0; 8];
+        crate::random::fill(&mut name)?;
+        Scratch::new(folder.join(format!("weir-scratch-{:016x}", u64::from_ne_bytes(name))))
+    }
+
     pub(crate) fn path(&self) -> &Path {
         &self.0
     }

@@ -5,6 +5,10 @@ mod etcd;
 #[path = "support/kept.rs"]
 mod kept;
 
+use std::io::{Read as _, Write as _};
+use std::net::{TcpListener, TcpStream};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use etcd::Members;
@@ -12,6 +16,9 @@ use kept::{KEPT_HOURS, entry, some};
 use rustix::process::Signal;
 use weir_api::v1;
 use weir_coordinator::store::{Attempt, Candidate, EtcdPlace, EtcdTls, Store};
+
+/// The key `weir/leader`, as the gateway of etcd takes it.
+const LEADER: &str = r#"{"key":"d2Vpci9sZWFkZXI="}"#;
 
 fn place(members: &Members) -> EtcdPlace {
     EtcdPlace {
@@ -22,7 +29,7 @@ fn place(members: &Members) -> EtcdPlace {
 }
 
 fn candidate(members: &Members, says: &str) -> Candidate {
-    Candidate::new(&place(members), says).unwrap()
+    Candidate::new(&place(members), says, false).unwrap()
 }
 
 /// Attempts until it leads.
@@ -63,7 +70,7 @@ fn what_is_kept_is_there_for_the_next_leader() {
         prefix: "other/".to_owned(),
         ..place(&members)
     };
-    let other = leads(&Candidate::new(&other, "x").unwrap());
+    let other = leads(&Candidate::new(&other, "x", false).unwrap());
     assert_eq!(other.load(), Ok((0, vec![])));
     assert_ne!(other.id(), store.id());
 
@@ -165,9 +172,7 @@ fn what_no_coordinator_writes_is_told() {
     let body = r#"{"key":"d2Vpci92ZXJzaW9u"}"#;
     members.ask(0, "/v3/kv/deleterange", body).unwrap();
     let store = leads(&first);
-    // `weir/leader`.
-    let body = r#"{"key":"d2Vpci9sZWFkZXI="}"#;
-    members.ask(0, "/v3/kv/deleterange", body).unwrap();
+    members.ask(0, "/v3/kv/deleterange", LEADER).unwrap();
     let why = store.put(&some("a", 1, 10)).unwrap_err();
     assert!(why.contains("another coordinator leads"), "{why}");
     assert!(!store.leads());
@@ -194,16 +199,178 @@ fn one_that_was_alone_gets_an_etcd() {
     let why = store.import(&folder).unwrap_err();
     assert!(why.contains("another coordinator has it"), "{why}");
     drop(alone);
-    assert_eq!(store.import(&folder), Ok(true));
-    assert_eq!((store.id(), store.load()), (id, kept.clone()));
-    assert_eq!(store.import(&folder), Ok(false));
     let why = store.import(members.folder()).unwrap_err();
     assert!(why.contains("no coordinator has had that folder"), "{why}");
+    assert_eq!(store.import(&folder), Ok(true));
+    assert_eq!((store.id(), store.load()), (id, kept.clone()));
+    // The word may stay where it is, also when the folder is gone.
+    assert_eq!(store.import(&folder), Ok(false));
+    assert_eq!(store.import(members.folder()), Ok(false));
     store.resign();
     let next = leads(&candidate);
     assert_eq!((next.id(), next.load()), (id, kept));
     assert_eq!(next.ledger("a").unwrap(), rows);
     assert_eq!(next.prices("c").unwrap().unwrap().packets, 5);
+}
+
+#[test]
+fn an_import_is_whole_or_nobody_leads() {
+    let members = Members::start(1);
+    let folder = |name: &str, octets| {
+        let folder = members.folder().join(name);
+        let alone = Store::open(&folder).unwrap();
+        alone.put(&some("a", 1, octets)).unwrap();
+        alone.put(&some(name, 2, 10)).unwrap();
+        (folder, alone.load(), alone.id())
+    };
+    let (large, ..) = folder("large", 40_000_000);
+    let (small, kept, id) = folder("small", 10);
+    let imports = || Candidate::new(&place(&members), "it imports", true).unwrap();
+    let mut store = leads(&imports());
+    // Another one leads in the middle of it.
+    std::thread::scope(|threads| {
+        threads.spawn(|| {
+            let key = r#"{"key":"d2Vpci9pbXBvcnRpbmc="}"#;
+            let until = Instant::now() + Duration::from_secs(10);
+            while !(members.ask(0, "/v3/kv/range", key).unwrap()).contains("kvs") {
+                assert!(Instant::now() < until, "no import was begun");
+            }
+            members.ask(0, "/v3/kv/deleterange", LEADER).unwrap();
+        });
+        let why = store.import(&large).unwrap_err();
+        assert!(why.contains("leads no longer"), "{why}");
+    });
+    drop(store);
+    let why = candidate(&members, "the next").attempt().unwrap_err();
+    assert!(
+        why.contains("an import into this etcd was not finished"),
+        "{why}"
+    );
+    // Nothing is left of the folder that was tried first.
+    let mut store = leads(&imports());
+    assert_eq!(store.import(&small), Ok(true));
+    assert_eq!((store.load(), store.id()), (kept.clone(), id));
+    store.resign();
+    assert_eq!(leads(&candidate(&members, "the next")).load(), kept);
+}
+
+/// A way to a member that can be held: what was sent is kept back then, for a moment. Or it is muted: answers
+/// are lost.
+struct Way {
+    port: u16,
+    held: Arc<AtomicBool>,
+    muted: Arc<AtomicBool>,
+}
+
+impl Way {
+    fn to(member: &str) -> Way {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let port = listener.local_addr().unwrap().port();
+        let [held, muted] = [(); 2].map(|()| Arc::new(AtomicBool::new(false)));
+        let member = member.to_owned();
+        let (is_held, is_muted) = (held.clone(), muted.clone());
+        std::thread::spawn(move || {
+            for caller in listener.incoming() {
+                let caller = caller.unwrap();
+                let member = TcpStream::connect(&member).unwrap();
+                let (mut from, mut to) = (member.try_clone().unwrap(), caller.try_clone().unwrap());
+                let is_muted = is_muted.clone();
+                std::thread::spawn(move || {
+                    let mut octets = vec![0; 1 << 16];
+                    while let Ok(read @ 1..) = from.read(&mut octets) {
+                        if !is_muted.load(Ordering::SeqCst)
+                            && to.write_all(&octets[..read]).is_err()
+                        {
+                            return;
+                        }
+                    }
+                });
+                let is_held = is_held.clone();
+                std::thread::spawn(move || carry(caller, member, &is_held));
+            }
+        });
+        Way { port, held, muted }
+    }
+
+    /// A candidate that takes this way, and another one where it fails.
+    fn candidate(&self, members: &Members) -> Candidate {
+        let mut both = place(members);
+        both.members.insert(0, format!("127.0.0.1:{}", self.port));
+        Candidate::new(&both, "by the way", false).unwrap()
+    }
+}
+
+/// Carries what a caller says. What it says in the first second of a hold comes when the hold is over, and the
+/// rest, with which it takes its calls back, never.
+fn carry(mut caller: TcpStream, mut member: TcpStream, is_held: &AtomicBool) {
+    let mut octets = vec![0; 1 << 16];
+    let mut kept: Vec<u8> = Vec::new();
+    let mut since = None;
+    caller
+        .set_read_timeout(Some(Duration::from_millis(10)))
+        .unwrap();
+    loop {
+        let read = match caller.read(&mut octets) {
+            Ok(0) => return,
+            Ok(read) => read,
+            Err(_) => 0,
+        };
+        if is_held.load(Ordering::SeqCst) {
+            let since = since.get_or_insert_with(Instant::now);
+            if since.elapsed() < Duration::from_secs(1) {
+                kept.extend(&octets[..read]);
+            }
+        } else if since.is_some() {
+            member.write_all(&kept).unwrap();
+            // The caller goes another way from now on.
+            std::thread::sleep(Duration::from_secs(5));
+            return;
+        } else if member.write_all(&octets[..read]).is_err() {
+            return;
+        }
+    }
+}
+
+#[test]
+fn a_write_that_comes_late_is_not_carried_out_again() {
+    let members = Members::start(1);
+    let way = Way::to(&members.names()[0]);
+    let store = leads(&way.candidate(&members));
+    store.put(&some("a", 1, 10)).unwrap();
+    // It waits in vain, and asks the next member: both have the write then.
+    way.held.store(true, Ordering::SeqCst);
+    let since = Instant::now();
+    store.remove("a").unwrap();
+    assert!(since.elapsed() > Duration::from_secs(1), "it was not held");
+    store.put(&some("a", 2, 10)).unwrap();
+    let revision = || members.ask(0, "/v3/kv/range", LEADER).unwrap();
+    let before = revision();
+    way.held.store(false, Ordering::SeqCst);
+    std::thread::sleep(Duration::from_secs(1));
+    assert_eq!(store.load(), Ok((2, vec![some("a", 2, 10)])));
+    assert!(store.leads());
+    assert_eq!(revision(), before);
+}
+
+#[test]
+fn a_write_whose_answer_is_lost_is_done_once() {
+    let members = Members::start(1);
+    let way = Way::to(&members.names()[0]);
+    let store = leads(&way.candidate(&members));
+    let version = || {
+        let leader = members.ask(0, "/v3/kv/range", LEADER).unwrap();
+        let (_, rest) = leader.split_once("\"version\":\"").unwrap();
+        rest.split('"').next().unwrap().parse::<u64>().unwrap()
+    };
+    let before = version();
+    way.muted.store(true, Ordering::SeqCst);
+    let since = Instant::now();
+    store.remove("a").unwrap();
+    assert!(since.elapsed() > Duration::from_secs(1), "it was not muted");
+    assert!(store.leads());
+    assert_eq!(version(), before + 1);
+    store.put(&some("a", 1, 10)).unwrap();
+    assert_eq!(store.load(), Ok((1, vec![some("a", 1, 10)])));
 }
 
 /// A certificate of an authority, for the loopback.
@@ -256,10 +423,10 @@ fn members_and_coordinators_show_certificates() {
             own,
         })
     };
-    let store = leads(&Candidate::new(&with(shown(Some(own))), "c1").unwrap());
+    let store = leads(&Candidate::new(&with(shown(Some(own))), "c1", false).unwrap());
     store.put(&some("a", 1, 10)).unwrap();
     for wrong in [None, shown(None)] {
-        let stranger = Candidate::new(&with(wrong), "c2").unwrap();
+        let stranger = Candidate::new(&with(wrong), "c2", false).unwrap();
         let why = stranger.attempt().unwrap_err();
         assert!(why.contains("etcd at 127.0.0.1"), "{why}");
     }
@@ -268,7 +435,7 @@ fn members_and_coordinators_show_certificates() {
         authority: missing,
         own: None,
     });
-    let why = Candidate::new(&with(tls), "c3").unwrap_err();
+    let why = Candidate::new(&with(tls), "c3", false).unwrap_err();
     assert!(why.contains("missing.pem"), "{why}");
     std::fs::remove_dir_all(&folder).unwrap();
 }

@@ -87,8 +87,8 @@ impl Shared {
             return Ok(Err(format!("error: {why}")));
         }
         let failed = |error: std::io::Error| Status::internal(format!("can't check it: {error}"));
-        let folder = self.store.scratch().join(number.to_string());
-        let scratch = Scratch::new(folder).map_err(failed)?;
+        let folder = self.store.scratch().map_err(failed)?;
+        let scratch = Scratch::new(folder.join(number.to_string())).map_err(failed)?;
         let folder = scratch.path();
         files::write(&sent, folder).map_err(failed)?;
         let read = self.reader.read(folder, Path::new(&sent.composition));

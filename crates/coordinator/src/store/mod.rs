@@ -8,7 +8,7 @@ mod etcd;
 mod kept;
 mod version;
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use weir_api::v1;
 
@@ -34,16 +34,19 @@ pub enum Attempt {
 }
 
 impl Candidate {
-    /// A candidate; `says` is what coordinators that stand by tell of it while it leads.
+    /// A candidate; `says` is what coordinators that stand by tell of it while it leads. One that `imports`
+    /// calls [`Store::import`] before anything else once it leads; no other leads while an import is not
+    /// finished.
     ///
     /// # Errors
     ///
     /// A name of a member is none, a certificate can't be read, or no thread can be started.
-    pub fn new(place: &EtcdPlace, says: &str) -> Result<Candidate, String> {
-        etcd::Candidate::new(place, says).map(Candidate)
+    pub fn new(place: &EtcdPlace, says: &str, imports: bool) -> Result<Candidate, String> {
+        etcd::Candidate::new(place, says, imports).map(Candidate)
     }
 
-    /// Leads, where nobody else does. It waits for etcd, 5 seconds at most; not from within a runtime.
+    /// Leads, where nobody else does. It waits for etcd, some 5 seconds for each of its questions; not from
+    /// within a runtime.
     ///
     /// # Errors
     ///
@@ -89,20 +92,20 @@ impl Store {
 
     /// The store of the coordinator that leads.
     fn in_etcd(etcd: EtcdStore) -> Result<Store, String> {
-        let path = std::env::temp_dir();
-        let path = path.join(format!(
-            "weir-coordinator-{}-{}",
-            std::process::id(),
-            etcd.term()
-        ));
-        match Scratch::new(path.clone()) {
+        // The service manager's folder is this process's alone; others may write into that of all.
+        let folder = std::env::var_os("RUNTIME_DIRECTORY").filter(|folder| !folder.is_empty());
+        let folder = folder.map_or_else(std::env::temp_dir, PathBuf::from);
+        match Scratch::within(&folder) {
             Ok(scratch) => Ok(Store {
                 place: Place::Etcd(etcd),
                 scratch,
             }),
             Err(why) => {
                 etcd.resign();
-                Err(format!("can't make {}: {why}", path.display()))
+                Err(format!(
+                    "can't make a folder in {}: {why}",
+                    folder.display()
+                ))
             }
         }
     }
@@ -119,16 +122,22 @@ impl Store {
         let Place::Etcd(etcd) = &mut self.place else {
             return Err(failed("this store is in a folder itself".to_owned()));
         };
+        if etcd.has_had_some().map_err(failed)? {
+            return Ok(false);
+        }
         if !folder.join(embedded::FILE).is_file() {
             return Err(failed("no coordinator has had that folder".to_owned()));
         }
         let from = Embedded::open(folder).map_err(failed)?;
-        etcd.import(&from).map_err(failed)
+        etcd.import(&from).map_err(failed)?;
+        Ok(true)
     }
 
-    /// The folder for files that are checked.
-    pub(crate) fn scratch(&self) -> &Path {
-        self.scratch.path()
+    /// The folder for files that are checked. It is made again where somebody has tidied it away.
+    pub(crate) fn scratch(&self) -> std::io::Result<&Path> {
+        let folder = self.scratch.path();
+        private::folder(folder)?;
+        Ok(folder)
     }
 
     /// A name that no other store has.
@@ -161,6 +170,15 @@ impl Store {
         match &self.place {
             Place::Embedded(_) => std::future::pending().await,
             Place::Etcd(etcd) => etcd.over().await,
+        }
+    }
+
+    /// Why reports of ledgers are not written now, which are written later than they come; `None` while all is
+    /// well.
+    pub fn trouble(&self) -> Option<String> {
+        match &self.place {
+            Place::Embedded(_) => None,
+            Place::Etcd(etcd) => etcd.trouble(),
         }
     }
 

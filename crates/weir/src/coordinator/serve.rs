@@ -1,7 +1,7 @@
 //! A coordinator while it stands by, and while it leads.
 
 use std::net::SocketAddr;
-use std::sync::Arc;
+use std::sync::{Arc, mpsc};
 use std::time::Duration;
 
 use tokio::net::{TcpListener, UnixListener};
@@ -50,7 +50,8 @@ pub(super) fn run(args: &Args, kinds: &[Kind]) -> Outcome {
         }
         Place::Etcd(etcd) => {
             let says = coordinator.says()?;
-            let candidate = Candidate::new(&etcd, &says).map_err(Failure::usage)?;
+            let imports = coordinator.args.import.is_some();
+            let candidate = Candidate::new(&etcd, &says, imports).map_err(Failure::usage)?;
             coordinator.stand_and_lead(&candidate)?;
         }
     }
@@ -101,21 +102,24 @@ impl Running<'_> {
     fn stand_and_lead(&mut self, candidate: &Candidate) -> Result<(), Failure> {
         while let Some(mut store) = self.stand_by(candidate) {
             if let Some(folder) = self.args.import.clone() {
-                let imported = store.import(&folder);
-                match imported.inspect_err(|_| store.resign()) {
+                let imported = self.meanwhile(|| {
+                    let imported = store.import(&folder);
+                    imported.inspect_err(|_| store.resign())
+                });
+                match imported {
                     Ok(true) => say(format_args!("{} is imported", folder.display())),
                     Ok(false) => say("nothing is imported: etcd has had compositions"),
                     Err(why) => return Err(Failure::outside(why)),
                 }
             }
             let store = Arc::new(store);
-            let served = match store.load() {
+            let served = match self.meanwhile(|| store.load()) {
                 Ok(kept) => self
                     .socket()
                     .and_then(|control| self.serve(control, &store, kept)),
                 Err(why) => Ok(Ended::Deposed(why)),
             };
-            store.resign();
+            self.meanwhile(|| store.resign());
             match served? {
                 Ended::Stopped => return Ok(()),
                 Ended::Deposed(why) => {
@@ -136,14 +140,13 @@ impl Running<'_> {
     fn stand_by(&mut self, candidate: &Candidate) -> Option<Store> {
         let mut told = String::new();
         loop {
-            let now = match candidate.attempt() {
+            let now = match self.meanwhile(|| candidate.attempt()) {
                 Ok(Attempt::Leads(store)) => return Some(store),
-                Ok(Attempt::StandsBy(leader)) => {
-                    self.manager.ready();
-                    format!("stands by: {leader} leads")
-                }
+                Ok(Attempt::StandsBy(leader)) => format!("stands by: {leader} leads"),
                 Err(why) => format!("warning: can't stand by: {why}"),
             };
+            // Also where etcd is silent: it has started, and goes on asking.
+            self.manager.ready();
             if now != told {
                 say(&now);
                 told = now;
@@ -152,6 +155,23 @@ impl Running<'_> {
                 return None;
             }
         }
+    }
+
+    /// Does what may take long, and tells the service manager meanwhile that this process lives.
+    fn meanwhile<T: Send>(&mut self, work: impl FnOnce() -> T + Send) -> T {
+        std::thread::scope(|threads| {
+            let (done, is_done) = mpsc::channel::<()>();
+            let working = threads.spawn(move || {
+                // Also a panic ends the wait.
+                let _done = done;
+                work()
+            });
+            while is_done.recv_timeout(LOOK) == Err(mpsc::RecvTimeoutError::Timeout) {
+                self.look();
+            }
+            let joined = working.join();
+            joined.unwrap_or_else(|panic| std::panic::resume_unwind(panic))
+        })
     }
 
     /// Waits for the next attempt; false where it is ended meanwhile.
@@ -208,9 +228,17 @@ impl Running<'_> {
             self.manager.ready();
             let reader = Arc::new(OfThisProgram(self.kinds.to_vec()));
             let until_told = async {
+                let mut told = None;
                 while !self.signals.came() {
                     tokio::time::sleep(LOOK).await;
                     self.look();
+                    let trouble = store.trouble();
+                    if let Some(why) = trouble.as_ref().filter(|_| trouble != told) {
+                        say(format_args!(
+                            "warning: reports of ledgers wait to be written: {why}"
+                        ));
+                    }
+                    told = trouble;
                 }
             };
             let served = service::serve(store.clone(), listeners, reader, kept, until_told).await;

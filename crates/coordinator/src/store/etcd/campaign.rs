@@ -25,13 +25,16 @@ pub(crate) struct Candidate {
     link: Arc<Link>,
     /// Its name, which coordinators that stand by tell while it leads.
     says: String,
+    /// True of one that will import, or goes on with an import.
+    imports: bool,
 }
 
 impl Candidate {
-    pub(crate) fn new(place: &EtcdPlace, says: &str) -> Result<Candidate, String> {
+    pub(crate) fn new(place: &EtcdPlace, says: &str, imports: bool) -> Result<Candidate, String> {
         Ok(Candidate {
             link: Arc::new(Link::new(place)?),
             says: says.to_owned(),
+            imports,
         })
     }
 
@@ -45,7 +48,7 @@ impl Candidate {
         };
         let keeper = keep(link.clone(), term.clone());
         link.handle.spawn(keeper);
-        let begun = EtcdStore::begin(link.clone(), term.clone());
+        let begun = EtcdStore::begin(link.clone(), term.clone(), self.imports);
         if let Err(why) = &begun {
             // Another one may have more luck.
             term.end(why);
@@ -76,14 +79,22 @@ impl Candidate {
             key: leader.clone(),
             value: self.says.as_bytes().to_vec(),
             lease,
+            ..PutRequest::default()
         };
         let txn = TxnRequest {
             compare: vec![Compare::made_in(leader, 0)],
             success: vec![Request::Put(put).into()],
             failure: Vec::new(),
         };
-        // Where an answer is lost the key goes with its lease, and the next attempt finds that.
-        let made: TxnResponse = self.link.client.call(wire::TXN, txn, until).await?;
+        let made: Result<TxnResponse, Failed> = self.link.client.call(wire::TXN, txn, until).await;
+        let made = match made {
+            Ok(made) => made,
+            Err(why) => {
+                // The key may be there: it goes with its lease.
+                self.link.revoke(lease).await;
+                return Err(why);
+            }
+        };
         let number = made.header.map_or(0, |header| header.revision);
         match made.succeeded && number > 0 {
             true => Ok(Ok(Term::new(number, lease, asked, lasts))),

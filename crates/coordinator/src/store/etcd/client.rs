@@ -16,6 +16,8 @@ use super::wire::{self, LeaseKeepAliveResponse, LeaseRequest};
 
 /// How long a member may take to answer: it writes in 4 ms, and elects a leader in about a second.
 const ANSWER: Duration = Duration::from_millis(1_500);
+/// Interval of signs of life on a connection.
+const KEEP_ALIVE: Duration = Duration::from_secs(10);
 /// Pause before the next member is asked.
 const PAUSE: Duration = Duration::from_millis(50);
 /// Longest answer: some parts of a composition, or a page of ledgers.
@@ -64,6 +66,8 @@ impl Client {
             let endpoint = Endpoint::from_shared(format!("{scheme}://{name}"))
                 .map_err(|why| wrong(&why))?
                 .connect_timeout(ANSWER)
+                // A connection to a machine that is gone ends (etcd refuses HTTP/2 signs of life without calls).
+                .tcp_keepalive(Some(KEEP_ALIVE))
                 .timeout(ANSWER);
             let endpoint = match &tls {
                 Some(tls) => endpoint

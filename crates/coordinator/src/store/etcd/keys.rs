@@ -1,7 +1,8 @@
 //! Keys of a store in etcd, all behind one prefix.
 //!
 //! - `version`, `id`, `revision`: as in `embedded`.
-//! - `leader`: the name of the coordinator that leads, under that coordinator's lease.
+//! - `leader`: the name of the coordinator that leads, under that coordinator's lease. Each write puts it again.
+//! - `importing`: there while an import is not finished.
 //! - `compositions/NAME`, `prices/NAME`, `parts/NAME/PUT/NUMBER`.
 //! - `ledger/NAME`, hour, ledger and tenant, apart by zeros: names have none.
 
@@ -35,6 +36,10 @@ impl Keys {
 
     pub(super) fn revision(&self) -> Vec<u8> {
         self.of("revision")
+    }
+
+    pub(super) fn importing(&self) -> Vec<u8> {
+        self.of("importing")
     }
 
     pub(super) fn leader(&self) -> Vec<u8> {
@@ -72,6 +77,16 @@ impl Keys {
             self.of(&format!("parts/{name}/")),
             self.of(&format!("parts/{name}0")),
         )
+    }
+
+    /// All parts of all compositions.
+    pub(super) fn everybodys_parts(&self) -> Between {
+        (self.of("parts/"), self.of("parts0"))
+    }
+
+    /// All prices.
+    pub(super) fn all_prices(&self) -> Between {
+        (self.of("prices/"), self.of("prices0"))
     }
 
     /// The key of a ledger's rows for a tenant in an hour.

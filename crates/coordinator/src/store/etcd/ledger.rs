@@ -1,10 +1,11 @@
 //! Reports of ledgers on their way to etcd.
 //!
 //! Agents report every two seconds; etcd keeps each change of a key until it is compacted. So reports are
-//! gathered here, and written a minute later, an hour's rows of a ledger and tenant in one value.
+//! gathered here, and written a minute later, an hour's rows of a ledger and tenant in one value of 1 MiB at
+//! most.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::sync::Arc;
+use std::sync::{Arc, PoisonError};
 use std::time::{Duration, Instant};
 
 use prost::Message as _;
@@ -28,11 +29,19 @@ type Hour = (String, u64);
 /// A key in etcd, with its hour.
 type Place = (Hour, Vec<u8>);
 
+/// The rows of a key in etcd.
+#[derive(Debug, Default)]
+struct Value {
+    rows: BTreeMap<String, v1::LedgerEntry>,
+    /// What they take at most, whatever their numbers grow to.
+    octets: usize,
+}
+
 /// Rows that were read or reported.
 #[derive(Debug, Default)]
 struct Rows {
     /// By composition and hour, then by key in etcd, then by row.
-    hours: BTreeMap<Hour, BTreeMap<Vec<u8>, BTreeMap<String, v1::LedgerEntry>>>,
+    hours: BTreeMap<Hour, BTreeMap<Vec<u8>, Value>>,
     /// Keys whose rows are not written yet.
     changed: BTreeSet<Place>,
     /// The newest hour of all rows.
@@ -43,30 +52,77 @@ struct Rows {
 
 impl Rows {
     /// Adds a row of a key; true where it says something new.
-    fn add(&mut self, key: &[u8], entry: &v1::LedgerEntry) -> bool {
+    ///
+    /// # Errors
+    ///
+    /// The rows of the key no longer fit into one value: none is added.
+    fn add(&mut self, key: &[u8], entry: &v1::LedgerEntry) -> Result<bool, String> {
         let keys = self.hours.entry(hour_of(entry)).or_default();
-        let rows = keys.entry(key.to_vec()).or_default();
-        let news = news(rows.get(&row(entry)), entry);
-        let is_new = news.is_some();
-        if let Some(now) = news {
-            rows.insert(row(entry), now);
+        let value = keys.entry(key.to_vec()).or_default();
+        let name = row(entry);
+        let Some(now) = news(value.rows.get(&name), entry) else {
+            return Ok(false);
+        };
+        if !value.rows.contains_key(&name) {
+            let octets = value.octets + most_octets(&now);
+            if octets > PART {
+                return Err(format!(
+                    "a ledger of composition `{}` has more than {PART} octets of rows for tenant `{}` in one \
+                     hour: this one is not kept",
+                    entry.composition, entry.tenant
+                ));
+            }
+            value.octets = octets;
         }
-        is_new
+        value.rows.insert(name, now);
+        Ok(true)
     }
 
     /// Adds a row that was reported: where it is new, its key is to be written.
-    fn report(&mut self, key: Vec<u8>, entry: &v1::LedgerEntry) {
-        if self.add(&key, entry) {
+    fn report(&mut self, key: Vec<u8>, entry: &v1::LedgerEntry) -> Result<(), String> {
+        if self.add(&key, entry)? {
             self.newest = self.newest.max(entry.hour);
             self.changed.insert((hour_of(entry), key));
         }
+        Ok(())
+    }
+
+    /// The first and the last hour that these entries name and that is not known, for each composition.
+    fn unknown(&self, entries: &[v1::LedgerEntry]) -> BTreeMap<String, (u64, u64)> {
+        let mut unknown: BTreeMap<String, (u64, u64)> = BTreeMap::new();
+        for (name, hour) in entries.iter().map(hour_of) {
+            if self.hours.contains_key(&(name.clone(), hour)) {
+                continue;
+            }
+            let (first, last) = unknown.entry(name).or_insert((hour, hour));
+            (*first, *last) = ((*first).min(hour), (*last).max(hour));
+        }
+        unknown
+    }
+
+    /// Takes over what etcd has of hours that are not known; those of `entries` are known then.
+    fn learn(&mut self, found: &[KeyValue], entries: &[v1::LedgerEntry]) -> Result<(), String> {
+        let mut read: Vec<(&[u8], v1::LedgerEntry)> = Vec::new();
+        for found in found {
+            let rows = written(found)?.into_iter();
+            read.extend(rows.map(|row| (found.key.as_slice(), row)));
+        }
+        read.retain(|(_, row)| !self.hours.contains_key(&hour_of(row)));
+        for (key, row) in read {
+            // Known hours may have news, which this must not hide; those of one read belong together.
+            self.add(key, &row)?;
+        }
+        for entry in entries {
+            self.hours.entry(hour_of(entry)).or_default();
+        }
+        Ok(())
     }
 
     /// The keys to be written, with their values.
     fn changed_values(&self) -> Vec<(Place, Vec<u8>)> {
         let value = |(hour, key): &Place| {
-            let rows = self.hours.get(hour).and_then(|keys| keys.get(key));
-            let entries = rows.map(|rows| rows.values().cloned().collect());
+            let value = self.hours.get(hour).and_then(|keys| keys.get(key));
+            let entries = value.map(|value| value.rows.values().cloned().collect());
             let report = v1::LedgerReport {
                 entries: entries.unwrap_or_default(),
             };
@@ -91,6 +147,8 @@ pub(super) struct Ledgers {
     term: Arc<Term>,
     /// Held while etcd is read or written, so that no older value is written over a newer one.
     rows: Mutex<Rows>,
+    /// Why the last flush has failed.
+    trouble: std::sync::Mutex<Option<String>>,
 }
 
 impl Ledgers {
@@ -99,6 +157,7 @@ impl Ledgers {
             link,
             term,
             rows: Mutex::default(),
+            trouble: std::sync::Mutex::default(),
         }
     }
 
@@ -106,20 +165,19 @@ impl Ledgers {
     pub(super) async fn add(&self, entries: &[v1::LedgerEntry]) -> Result<(), String> {
         let mut rows = self.rows.lock().await;
         let keys = &self.link.keys;
-        for entry in entries {
-            let hour = hour_of(entry);
-            if !rows.hours.contains_key(&hour) {
-                let between = keys.hour(&hour.0, hour.1);
-                for found in self.link.range(between, AT_A_TIME).await? {
-                    for written in written(&found) {
-                        rows.add(&found.key, &written);
-                    }
-                }
-                rows.hours.entry(hour).or_default();
-            }
-            rows.report(keys.ledger(entry), entry);
+        // One read for all hours of a composition: an agent that connects reports months.
+        let mut found = Vec::new();
+        for (name, (first, last)) in rows.unknown(entries) {
+            let between = (keys.hour(&name, first).0, keys.hour(&name, last).1);
+            found.extend(self.link.range(between, AT_A_TIME).await?);
         }
-        Ok(())
+        rows.learn(&found, entries)?;
+        // One row too many does not hold up the others.
+        let reported = |entry: &v1::LedgerEntry| rows.report(keys.ledger(entry), entry).err();
+        match entries.iter().filter_map(reported).last() {
+            Some(why) => Err(why),
+            None => Ok(()),
+        }
     }
 
     /// All that was reported of a composition; what is not written yet is written first.
@@ -131,7 +189,14 @@ impl Ledgers {
         self.flush(until).await?;
         let between = self.link.keys.hours(composition);
         let found = self.link.range(between, AT_A_TIME).await?;
-        Ok(found.iter().flat_map(written).collect())
+        let rows: Vec<Vec<_>> = found.iter().map(written).collect::<Result<_, _>>()?;
+        Ok(rows.concat())
+    }
+
+    /// Why reports are not written now; `None` while they are.
+    pub(super) fn trouble(&self) -> Option<String> {
+        let trouble = self.trouble.lock();
+        trouble.unwrap_or_else(PoisonError::into_inner).clone()
     }
 
     /// Writes all that is not written yet, and removes old hours once a day.
@@ -154,8 +219,10 @@ impl Ledgers {
         rows.forget_old();
         if rows.newest >= rows.pruned + PRUNE {
             let oldest = rows.newest.saturating_sub(KEPT_HOURS);
-            self.prune(oldest, until).await?;
-            rows.pruned = rows.newest;
+            // What can't be removed goes with a later flush: bills do not wait for it.
+            if self.prune(oldest, until).await.is_ok() {
+                rows.pruned = rows.newest;
+            }
         }
         Ok(())
     }
@@ -204,8 +271,10 @@ pub(super) async fn flush_now_and_then(ledgers: Arc<Ledgers>) {
     let flushing = async {
         loop {
             tokio::time::sleep(FLUSH).await;
-            // It is tried again, and whoever asks for a bill hears of it.
-            let _ = ledgers.flush(Instant::now() + FLUSH).await;
+            // It is tried again.
+            let trouble = ledgers.flush(Instant::now() + FLUSH).await.err();
+            let mut told = (ledgers.trouble.lock()).unwrap_or_else(PoisonError::into_inner);
+            *told = trouble;
         }
     };
     tokio::select! {
@@ -218,10 +287,27 @@ fn hour_of(entry: &v1::LedgerEntry) -> Hour {
     (entry.composition.clone(), entry.hour)
 }
 
+/// Octets of a row in a value, whatever its numbers grow to.
+fn most_octets(entry: &v1::LedgerEntry) -> usize {
+    let most = v1::LedgerEntry {
+        packets: u64::MAX,
+        bytes: u64::MAX,
+        dropped: u64::MAX,
+        sampled_ns: u64::MAX,
+        sampled: u64::MAX,
+        ..entry.clone()
+    };
+    // With its tag and its length.
+    most.encoded_len() + 4
+}
+
 /// The rows of a value.
-fn written(found: &KeyValue) -> Vec<v1::LedgerEntry> {
+fn written(found: &KeyValue) -> Result<Vec<v1::LedgerEntry>, String> {
     let report = v1::LedgerReport::decode(found.value.as_slice());
-    report.unwrap_or_default().entries
+    let key = String::from_utf8_lossy(&found.key).replace('\0', " ");
+    report.map(|report| report.entries).map_err(|_| {
+        format!("what etcd has at `{key}` is no ledger's rows: remove the key, and agents report them anew")
+    })
 }
 
 #[cfg(test)]
@@ -243,15 +329,15 @@ mod tests {
     #[test]
     fn the_greater_number_counts_and_is_written_once() {
         let mut ledger = Rows::default();
-        assert!(ledger.add(&[1], &entry(500, 5)));
-        ledger.report(vec![1], &entry(500, 9));
-        assert!(!ledger.add(&[1], &entry(500, 7)));
+        assert_eq!(ledger.add(&[1], &entry(500, 5)), Ok(true));
+        ledger.report(vec![1], &entry(500, 9)).unwrap();
+        assert_eq!(ledger.add(&[1], &entry(500, 7)), Ok(false));
         let values = ledger.changed_values();
         assert_eq!(values.len(), 1);
         let rows = v1::LedgerReport::decode(values[0].1.as_slice()).unwrap();
         assert_eq!(rows.entries, [entry(500, 9)]);
         // What is not written yet is not forgotten, however old.
-        ledger.report(vec![2], &entry(510, 1));
+        ledger.report(vec![2], &entry(510, 1)).unwrap();
         assert_eq!(ledger.changed.len(), 2);
         ledger.forget_old();
         assert_eq!(ledger.hours.len(), 2);
@@ -259,5 +345,59 @@ mod tests {
         ledger.forget_old();
         assert_eq!(ledger.hours.len(), 1);
         assert!(ledger.changed_values().is_empty());
+    }
+
+    #[test]
+    fn a_value_has_no_more_rows_than_etcd_takes() {
+        let mut ledger = Rows::default();
+        let row = |number: usize| v1::LedgerEntry {
+            function: format!("{number:0250}"),
+            bytes: u64::MAX,
+            dropped: u64::MAX,
+            sampled_ns: u64::MAX,
+            sampled: u64::MAX,
+            ..entry(500, u64::MAX)
+        };
+        let first = (0..10_000).find(|number| ledger.report(vec![1], &row(*number)).is_err());
+        assert!(first.is_some_and(|number| number > 2_900), "{first:?}");
+        let values = ledger.changed_values();
+        let octets = values[0].1.len();
+        assert!(octets <= PART && octets > PART - 10_000, "{octets}");
+        // Rows that are there go on, and other keys have room.
+        assert_eq!(ledger.add(&[1], &row(0)), Ok(false));
+        ledger.report(vec![2], &row(9_999)).unwrap();
+    }
+
+    #[test]
+    fn what_etcd_has_does_not_hide_what_is_new() {
+        let mut ledger = Rows::default();
+        ledger.report(vec![1], &entry(500, 9)).unwrap();
+        let reported = [entry(499, 1), entry(501, 1)];
+        let unknown = ledger.unknown(&reported);
+        assert_eq!(unknown["edge"], (499, 501));
+        let value = |hour, packets| KeyValue {
+            key: vec![1],
+            value: v1::LedgerReport {
+                entries: vec![entry(hour, packets)],
+            }
+            .encode_to_vec(),
+            ..KeyValue::default()
+        };
+        let found = [value(499, 3), value(500, 5), value(501, 4)];
+        ledger.learn(&found, &reported).unwrap();
+        assert!(
+            ledger
+                .unknown(&[entry(499, 1), entry(500, 1), entry(501, 1)])
+                .is_empty()
+        );
+        let packets = |hour| {
+            let value = &ledger.hours[&("edge".to_owned(), hour)][&vec![1]];
+            value.rows.values().map(|row| row.packets).sum::<u64>()
+        };
+        assert_eq!([499, 500, 501].map(packets), [3, 9, 4]);
+        let mut torn = value(499, 3);
+        torn.value.pop();
+        let why = Rows::default().learn(&[torn], &reported).unwrap_err();
+        assert!(why.contains("no ledger's rows"), "{why}");
     }
 }

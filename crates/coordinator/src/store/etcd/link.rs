@@ -132,7 +132,7 @@ impl Link {
         }
     }
 
-    /// Writes all of this in one transaction, where the term still lasts.
+    /// Writes all of this in one transaction, where the term still lasts; once, and in the order of calls.
     ///
     /// # Errors
     ///
@@ -143,27 +143,67 @@ impl Link {
         what: Vec<RequestOp>,
         until: Instant,
     ) -> Result<(), String> {
-        let txn = TxnRequest {
-            compare: vec![Compare::made_in(self.keys.leader(), term.number())],
-            success: what,
-            failure: Vec::new(),
+        let mut last = term.version().await;
+        let Some(version) = last.take() else {
+            return Err(Link::ends(term, "a write was left in the middle"));
         };
+        let txn = self.fenced(term, version, what);
         let written: Result<TxnResponse, Failed> = tokio::select! {
             biased;
             why = term.over() => Err(Failed::Silent(why)),
             written = self.client.call(wire::TXN, txn, until) => written,
         };
-        let why = match written {
-            Ok(written) if written.succeeded => return Ok(()),
-            Ok(_) => "another coordinator leads".to_owned(),
-            Err(Failed::Refused(why)) => return Err(why),
-            Err(Failed::Silent(why)) => why,
-        };
-        term.end(&why);
-        Err(format!(
-            "this coordinator leads no longer ({why}): ask the one that leads how it stands"
-        ))
+        match written {
+            Ok(written) if written.succeeded || is_done(&written, term, version) => {
+                *last = Some(version + 1);
+                Ok(())
+            }
+            Ok(_) => Err(Link::ends(term, "another coordinator leads")),
+            Err(Failed::Refused(why)) => {
+                *last = Some(version);
+                Err(why)
+            }
+            Err(Failed::Silent(why)) => Err(Link::ends(term, &why)),
+        }
     }
+
+    /// A transaction that is done where the key `leader` is the term's and has that version, which it changes;
+    /// else it reads the key.
+    fn fenced(&self, term: &Term, version: i64, mut what: Vec<RequestOp>) -> TxnRequest {
+        let leader = self.keys.leader();
+        let again = PutRequest {
+            key: leader.clone(),
+            ignore_value: true,
+            ignore_lease: true,
+            ..PutRequest::default()
+        };
+        what.push(Request::Put(again).into());
+        let read = RangeRequest {
+            key: leader.clone(),
+            ..RangeRequest::default()
+        };
+        TxnRequest {
+            compare: vec![
+                Compare::made_in(leader.clone(), term.number()),
+                Compare::version(leader, version),
+            ],
+            success: what,
+            failure: vec![Request::Range(read).into()],
+        }
+    }
+
+    fn ends(term: &Term, why: &str) -> String {
+        term.end(why);
+        format!("this coordinator leads no longer ({why}): ask the one that leads how it stands")
+    }
+}
+
+/// True of a refused transaction that was done before: it was sent more than once, and no other write of the
+/// term was under way.
+pub(super) fn is_done(refused: &TxnResponse, term: &Term, version: i64) -> bool {
+    let read = refused.responses.iter().filter_map(|it| it.range.as_ref());
+    read.flat_map(|range| &range.kvs)
+        .any(|leader| leader.create_revision == term.number() && leader.version == version + 1)
 }
 
 /// Puts a value at a key.
@@ -171,7 +211,7 @@ pub(super) fn put(key: Vec<u8>, value: Vec<u8>) -> RequestOp {
     let what = PutRequest {
         key,
         value,
-        lease: 0,
+        ..PutRequest::default()
     };
     Request::Put(what).into()
 }

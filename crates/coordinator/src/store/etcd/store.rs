@@ -7,7 +7,7 @@ use prost::Message as _;
 use weir_api::v1;
 
 use crate::store::embedded::Embedded;
-use crate::store::kept::Kept;
+use crate::store::kept::{Kept, hex};
 use crate::store::version::Version;
 
 use super::keys::Between;
@@ -45,8 +45,13 @@ pub(crate) struct EtcdStore {
 }
 
 impl EtcdStore {
-    /// Goes on with what is there, or begins a store.
-    pub(super) fn begin(link: Arc<Link>, term: Arc<Term>) -> Result<EtcdStore, String> {
+    /// Goes on with what is there, or begins a store. One that `imports` also goes on with an import that was
+    /// not finished.
+    pub(super) fn begin(
+        link: Arc<Link>,
+        term: Arc<Term>,
+        imports: bool,
+    ) -> Result<EtcdStore, String> {
         let ledgers = Arc::new(Ledgers::new(link.clone(), term.clone()));
         let mut etcd = EtcdStore {
             link,
@@ -67,6 +72,13 @@ impl EtcdStore {
                 let id = etcd.get(keys.id())?;
                 let id = id.and_then(|id| id.try_into().ok());
                 etcd.id = id.ok_or_else(|| wrong("id"))?;
+                if !imports && etcd.get(keys.importing())?.is_some() {
+                    return Err(
+                        "an import into this etcd was not finished: start a coordinator with \
+                         `--import FOLDER` again"
+                            .to_owned(),
+                    );
+                }
             }
         }
         let flush = flush_now_and_then(etcd.ledgers.clone());
@@ -111,6 +123,7 @@ impl EtcdStore {
         let keys = &self.link.keys;
         let revision = self.number(keys.revision(), "revision")?.unwrap_or(0);
         let mut all = Vec::new();
+        let mut named = Vec::new();
         let (from, to) = keys.compositions();
         for found in self.range((from.clone(), to), AT_A_TIME)? {
             let name = found.key.strip_prefix(from.as_slice()).unwrap_or_default();
@@ -122,9 +135,30 @@ impl EtcdStore {
                 return Err(wrong(&name));
             }
             let kept = Kept::decode(octets.as_slice()).map_err(|_| wrong(&name))?;
+            named.push(keys.parts(&name, &record.put));
             all.push((name, kept));
         }
+        self.remove_parts_but(named)?;
         Ok((revision, all))
+    }
+
+    /// Removes parts that no record names: of puts in whose middle a coordinator died.
+    fn remove_parts_but(&self, mut named: Vec<Between>) -> Result<(), String> {
+        named.sort();
+        let (mut from, to) = self.link.keys.everybodys_parts();
+        let mut others = Vec::new();
+        for (begin, end) in named {
+            others.push((from, begin));
+            from = end;
+        }
+        others.push((from, to));
+        for other in others {
+            let first = self.link.first_key(other.clone(), Instant::now() + READ);
+            if self.link.wait(first)?.is_some() {
+                self.write(vec![delete(other)])?;
+            }
+        }
+        Ok(())
     }
 
     /// Keeps a composition; when it returns most members of etcd have it on their disks.
@@ -167,30 +201,46 @@ impl EtcdStore {
         Ok((id, record.encode_to_vec()))
     }
 
-    /// Takes all that another store has, and its name, so that hosts go on with what they run; false where
-    /// this one has had something.
-    pub(crate) fn import(&mut self, from: &Embedded) -> Result<bool, String> {
-        if self.get(self.link.keys.revision())?.is_some() {
-            return Ok(false);
-        }
+    /// True where it has had a composition: nothing can be imported then.
+    pub(crate) fn has_had_some(&self) -> Result<bool, String> {
+        Ok(self.get(self.link.keys.revision())?.is_some())
+    }
+
+    /// Takes all that another store has, and its name, so that hosts go on with what they run.
+    pub(crate) fn import(&mut self, from: &Embedded) -> Result<(), String> {
+        let keys = &self.link.keys;
         let (revision, all) = from.load()?;
+        // An import that was not finished may have been of another folder.
+        self.write(vec![
+            put(keys.importing(), hex(&from.id()).into_bytes()),
+            delete(keys.compositions()),
+            delete(keys.everybodys_parts()),
+            delete(keys.all_prices()),
+            delete(keys.ledgers()),
+        ])?;
         for (name, kept) in &all {
             let (_, record) = self.put_parts(name, kept)?;
-            self.write(vec![put(self.link.keys.composition(name), record)])?;
+            self.write(vec![put(keys.composition(name), record)])?;
         }
         for (name, prices) in from.all_prices()? {
-            self.write(vec![put(self.link.keys.prices(&name), prices)])?;
+            self.write(vec![put(keys.prices(&name), prices)])?;
         }
         from.all_ledgers(AT_A_TIME as usize, |some| self.put_ledger(some))?;
         self.link
             .wait(self.ledgers.flush(Instant::now() + IMPORT))?;
         // Last: one that is ended before begins again.
         self.write(vec![
-            put(self.link.keys.id(), from.id().to_vec()),
-            put(self.link.keys.revision(), revision.to_string().into_bytes()),
+            put(keys.id(), from.id().to_vec()),
+            put(keys.revision(), revision.to_string().into_bytes()),
+            delete((keys.importing(), Vec::new())),
         ])?;
         self.id = from.id();
-        Ok(true)
+        Ok(())
+    }
+
+    /// Why reports of ledgers are not written now; `None` while they are.
+    pub(crate) fn trouble(&self) -> Option<String> {
+        self.ledgers.trouble()
     }
 
     /// Keeps a composition no longer; its prices stay.
@@ -216,7 +266,8 @@ impl EtcdStore {
     /// The prices of a composition.
     pub(crate) fn prices(&self, composition: &str) -> Result<Option<v1::Prices>, String> {
         let found = self.get(self.link.keys.prices(composition))?;
-        Ok(found.and_then(|prices| v1::Prices::decode(prices.as_slice()).ok()))
+        let prices = found.map(|prices| v1::Prices::decode(prices.as_slice()));
+        prices.transpose().map_err(|_| wrong("prices"))
     }
 
     fn get(&self, key: Vec<u8>) -> Result<Option<Vec<u8>>, String> {

@@ -1,7 +1,9 @@
 //! A term: the time in which one of several coordinators leads.
 //!
 //! It has a lease of etcd, and the key `leader` has that lease. Every write is done only where that key is
-//! still the one that this term has made: one that leads no longer writes nothing, whatever it believes.
+//! still the one that this term has made: one that leads no longer writes nothing, whatever it believes. And
+//! every write puts that key once more, and is done only at the version of it that comes next: a write that
+//! was sent twice, since etcd did not answer in time, is done once, and never after a later one.
 
 use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
@@ -18,6 +20,8 @@ pub(super) struct Term {
     lease: i64,
     /// etcd takes the lease for alive until then, at least.
     lasts: Mutex<Instant>,
+    /// The version of the key `leader`; held during a write. `None` once a write was left in the middle.
+    version: tokio::sync::Mutex<Option<i64>>,
     over: watch::Sender<Option<String>>,
 }
 
@@ -28,6 +32,8 @@ impl Term {
             number,
             lease,
             lasts: Mutex::new(asked + lasts),
+            // As it was made.
+            version: tokio::sync::Mutex::new(Some(1)),
             over: watch::Sender::new(None),
         }
     }
@@ -39,6 +45,12 @@ impl Term {
 
     pub(super) fn lease(&self) -> i64 {
         self.lease
+    }
+
+    /// The version of the key `leader`, for a write; it waits for writes before it. Whoever writes takes it out,
+    /// and puts it back once it is known again.
+    pub(super) async fn version(&self) -> tokio::sync::MutexGuard<'_, Option<i64>> {
+        self.version.lock().await
     }
 
     /// etcd has said that the lease lasts, counted from when it was asked; zero ends the term.

@@ -7,6 +7,8 @@ use weir_api::v1;
 
 use crate::host::Latest;
 
+use super::super::link::is_done;
+use super::super::wire::{KeyValue, RangeResponse, ResponseOp, TxnResponse};
 use super::*;
 
 #[test]
@@ -64,7 +66,7 @@ enum Message {
     Write {
         by: usize,
         term: i64,
-        revision: u64,
+        write: Write,
     },
     /// Back from etcd.
     Leads {
@@ -82,7 +84,8 @@ enum Message {
     Written {
         by: usize,
         term: i64,
-        revision: Option<u64>,
+        write: Write,
+        answer: TxnResponse,
     },
     /// To an agent: what its host has to run.
     Shares {
@@ -91,9 +94,20 @@ enum Message {
     },
 }
 
+/// A revision, to be written at a version of the key `leader`.
+#[derive(Clone, Copy, PartialEq)]
+struct Write {
+    revision: u64,
+    version: i64,
+}
+
 struct Coordinator {
     /// The term in which it believes to lead, and the revision that it has.
     leads: Option<(Term, u64)>,
+    /// The version of the key `leader`, as it knows it.
+    version: i64,
+    /// The write under way, and when it is sent again.
+    writes: Option<(Write, u64)>,
     stopped_until: u64,
     next_keep: u64,
     next_attempt: u64,
@@ -110,6 +124,7 @@ struct World {
     // etcd: its revision, who leads until when, and what was written last by which term.
     changes: i64,
     leader: Option<(i64, u64)>,
+    version: i64,
     away_until: u64,
     written: (i64, u64),
     // The agent: the latest that it has heard, and what it runs.
@@ -117,12 +132,16 @@ struct World {
     runs: (i64, u64),
     terms: u64,
     late: u64,
+    /// Writes that came once more, and later than another one.
+    stale: u64,
 }
 
 impl World {
     fn new(seed: u64) -> World {
         let coordinator = |turn| Coordinator {
             leads: None,
+            version: 0,
+            writes: None,
             stopped_until: 0,
             next_keep: 0,
             next_attempt: turn * 100,
@@ -136,12 +155,14 @@ impl World {
             coordinators: (0..COORDINATORS as u64).map(coordinator).collect(),
             changes: 0,
             leader: None,
+            version: 0,
             away_until: 0,
             written: (0, 0),
             latest: Latest::default(),
             runs: (0, 0),
             terms: 0,
             late: 0,
+            stale: 0,
         }
     }
 
@@ -207,6 +228,7 @@ impl World {
         }
         if !term.leads(now) {
             coordinator.leads = None;
+            coordinator.writes = None;
             return;
         }
         let (number, lease, revision) = (term.number(), term.lease(), *revision);
@@ -219,16 +241,62 @@ impl World {
             });
         }
         match self.dice.below(10) {
-            0 => self.send(Message::Write {
-                by: turn,
-                term: number,
-                revision: revision + 1,
-            }),
+            0 => self.write(turn, number, revision + 1),
             1 | 2 => self.send(Message::Shares {
                 term: number,
                 revision,
             }),
             _ => {}
+        }
+    }
+
+    /// Begins to write a revision, or sends the write under way again: nobody knows whether it was done.
+    fn write(&mut self, turn: usize, term: i64, revision: u64) {
+        let now = self.now;
+        let coordinator = &mut self.coordinators[turn];
+        let version = coordinator.version;
+        let begun = Write { revision, version };
+        let (write, again) = coordinator.writes.get_or_insert((begun, now));
+        if now < *again {
+            return;
+        }
+        let write = *write;
+        *again = now + 1_500;
+        self.send(Message::Write {
+            by: turn,
+            term,
+            write,
+        });
+    }
+
+    /// etcd takes a write, where it is the next one.
+    fn put(&mut self, term: i64, write: Write) -> TxnResponse {
+        let leader = self.leader.map_or(0, |(term, _)| term);
+        let succeeded = leader == term && write.version == self.version;
+        if succeeded {
+            assert_eq!(write.revision, self.written.1 + 1, "not the next one");
+            self.changes += 1;
+            self.version += 1;
+            self.written = (term, write.revision);
+        } else if leader == term && write.version + 1 < self.version {
+            self.stale += 1;
+        }
+        let read = KeyValue {
+            create_revision: leader,
+            version: self.version,
+            ..KeyValue::default()
+        };
+        let range = RangeResponse {
+            kvs: if leader > 0 { vec![read] } else { Vec::new() },
+            more: false,
+        };
+        TxnResponse {
+            header: None,
+            succeeded,
+            responses: match succeeded {
+                true => Vec::new(),
+                false => vec![ResponseOp { range: Some(range) }],
+            },
         }
     }
 
@@ -245,6 +313,7 @@ impl World {
             Message::Campaign { by, asked } if self.leader.is_none() => {
                 self.changes += 1;
                 self.leader = Some((self.changes, self.now + lasts));
+                self.version = 1;
                 let (term, revision) = (self.changes, self.written.1);
                 self.send(Message::Leads {
                     by,
@@ -266,16 +335,14 @@ impl World {
                     lasts: is_its,
                 });
             }
-            Message::Write { by, term, revision } => {
-                let is_its = self.leader.is_some_and(|(leads, _)| leads == term);
-                // A term's own writes come one after the other: it waits for each.
-                let is_next = revision == self.written.1 + 1;
-                if is_its && is_next {
-                    self.changes += 1;
-                    self.written = (term, revision);
-                }
-                let revision = is_its.then_some(self.written.1);
-                self.send(Message::Written { by, term, revision });
+            Message::Write { by, term, write } => {
+                let answer = self.put(term, write);
+                self.send(Message::Written {
+                    by,
+                    term,
+                    write,
+                    answer,
+                });
             }
             Message::Shares { term, revision } => {
                 let said = v1::Shares {
@@ -311,8 +378,8 @@ impl World {
         }
         let start = self.start;
         let at = |now| start + Duration::from_millis(now);
-        let leads = &mut self.coordinators[by].leads;
-        match (message, leads) {
+        let coordinator = &mut self.coordinators[by];
+        match (message, &mut coordinator.leads) {
             (
                 Message::Leads {
                     term,
@@ -323,6 +390,7 @@ impl World {
                 leads @ None,
             ) => {
                 *leads = Some((Term::new(term, term, at(asked), LEASE), revision));
+                coordinator.version = 1;
                 self.terms += 1;
             }
             (
@@ -338,13 +406,28 @@ impl World {
             }
             (
                 Message::Written {
-                    term: of, revision, ..
+                    term: of,
+                    write,
+                    answer,
+                    ..
                 },
                 Some((term, has)),
-            ) if term.number() == of => match revision {
-                Some(revision) => *has = revision.max(*has),
-                None => term.end("another one leads"),
-            },
+            ) if term.number() == of => {
+                // An answer to a write that was answered already says nothing.
+                if coordinator
+                    .writes
+                    .is_none_or(|(under_way, _)| under_way != write)
+                {
+                    return;
+                }
+                coordinator.writes = None;
+                if answer.succeeded || is_done(&answer, term, write.version) {
+                    *has = write.revision;
+                    coordinator.version = write.version + 1;
+                } else {
+                    term.end("another one leads");
+                }
+            }
             _ => {}
         }
     }
@@ -352,7 +435,7 @@ impl World {
 
 #[test]
 fn never_two_lead_and_no_host_goes_back() {
-    let (mut terms, mut late, mut revisions) = (0, 0, 0);
+    let (mut terms, mut late, mut revisions, mut stale) = (0, 0, 0, 0);
     for seed in 0..300 {
         let mut world = World::new(seed);
         let mut newest = (0, 0);
@@ -368,11 +451,12 @@ fn never_two_lead_and_no_host_goes_back() {
         }
         terms += world.terms;
         late += world.late;
+        stale += world.stale;
         revisions += world.written.1;
     }
     // All that is looked for has happened.
     assert!(
-        terms > 1_000 && late > 10 && revisions > 1_000,
-        "{terms} {late} {revisions}"
+        terms > 1_000 && late > 10 && revisions > 1_000 && stale > 10,
+        "{terms} {late} {revisions} {stale}"
     );
 }

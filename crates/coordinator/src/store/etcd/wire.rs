@@ -25,6 +25,9 @@ pub(super) struct KeyValue {
     pub(super) key: Vec<u8>,
     #[prost(int64, tag = "2")]
     pub(super) create_revision: i64,
+    /// 1 when it was made; each put adds 1.
+    #[prost(int64, tag = "4")]
+    pub(super) version: i64,
     #[prost(bytes = "vec", tag = "5")]
     pub(super) value: Vec<u8>,
 }
@@ -59,6 +62,12 @@ pub(super) struct PutRequest {
     pub(super) value: Vec<u8>,
     #[prost(int64, tag = "3")]
     pub(super) lease: i64,
+    /// The key keeps its value; it must be there.
+    #[prost(bool, tag = "5")]
+    pub(super) ignore_value: bool,
+    /// The key keeps its lease; it must be there.
+    #[prost(bool, tag = "6")]
+    pub(super) ignore_lease: bool,
 }
 
 #[derive(Clone, PartialEq, Message)]
@@ -93,28 +102,41 @@ impl From<Request> for RequestOp {
     }
 }
 
-/// True where the revision in which a key was made equals that number; 0: there is no such key.
+/// True where what is compared of a key equals a number.
 #[derive(Clone, PartialEq, Message)]
 pub(super) struct Compare {
     /// How: 0 is equality.
     #[prost(int32, tag = "1")]
     result: i32,
-    /// What: 1 is the revision in which it was made.
+    /// What: 0 is its version, 1 the revision in which it was made.
     #[prost(int32, tag = "2")]
     target: i32,
     #[prost(bytes = "vec", tag = "3")]
     key: Vec<u8>,
-    #[prost(oneof = "TargetUnion", tags = "5")]
+    #[prost(oneof = "TargetUnion", tags = "4, 5")]
     target_union: Option<TargetUnion>,
 }
 
 #[derive(Clone, PartialEq, prost::Oneof)]
 enum TargetUnion {
+    #[prost(int64, tag = "4")]
+    Version(i64),
     #[prost(int64, tag = "5")]
     CreateRevision(i64),
 }
 
 impl Compare {
+    /// The key has had so many puts.
+    pub(super) fn version(key: Vec<u8>, version: i64) -> Compare {
+        Compare {
+            result: 0,
+            target: 0,
+            key,
+            target_union: Some(TargetUnion::Version(version)),
+        }
+    }
+
+    /// The key was made in that revision; 0: there is no such key.
     pub(super) fn made_in(key: Vec<u8>, revision: i64) -> Compare {
         Compare {
             result: 0,
@@ -142,6 +164,16 @@ pub(super) struct TxnResponse {
     pub(super) header: Option<ResponseHeader>,
     #[prost(bool, tag = "2")]
     pub(super) succeeded: bool,
+    /// One for each request that was done.
+    #[prost(message, repeated, tag = "3")]
+    pub(super) responses: Vec<ResponseOp>,
+}
+
+/// The answer to a request of a transaction; those to puts and deletes are not read.
+#[derive(Clone, PartialEq, Message)]
+pub(super) struct ResponseOp {
+    #[prost(message, optional, tag = "1")]
+    pub(super) range: Option<RangeResponse>,
 }
 
 /// The number of the lease is etcd's choice.
