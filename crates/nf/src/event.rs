@@ -9,6 +9,7 @@ use std::net::IpAddr;
 
 use weir_packet::{Direction, FlowKey, Time};
 
+use crate::gate::{self, GateStep};
 use crate::host::BURST;
 use crate::limit::{EventLimit, MARK};
 
@@ -348,14 +349,41 @@ impl Event<'_> {
             MARK.trim_start_matches('{'),
             self.time.0 / 1_000
         ));
+        // Where the limiter looks.
+        self.put_first(before);
+        self
+    }
+
+    /// The event is written only where the tests among these steps hold for the run's bits, and it changes bits;
+    /// one that is not `told` is there for its changes alone. A [limit](Self::limit) is given before.
+    pub fn gate<K: core::fmt::Display>(
+        &mut self,
+        told: bool,
+        steps: impl Iterator<Item = GateStep<K>>,
+    ) -> &mut Self {
+        let before = self.log.text.len();
+        let told = if told { "told" } else { "silent" };
+        self.print(format_args!(
+            "{}{told} {};",
+            gate::MARK.trim_start_matches('{'),
+            self.time.0 / 1_000
+        ));
+        for step in steps {
+            self.print(format_args!("{step};"));
+        }
+        self.print(format_args!("\","));
+        self.put_first(before);
+        self
+    }
+
+    /// What was written since is the event's first field.
+    fn put_first(&mut self, before: usize) {
         let added = self.log.text.len() - before;
         if !self.full
             && let Some(behind) = self.log.text.get_mut(self.start + 1..)
         {
-            // Its first field, where the limiter looks.
             behind.rotate_right(added);
         }
-        self
     }
 
     /// Adds anything that prints, as text (it must print no quote, backslash

@@ -15,6 +15,7 @@ mod descriptor;
 mod event;
 mod flow_info;
 mod function;
+mod gate;
 pub mod host;
 mod lease;
 mod limit;
@@ -36,6 +37,7 @@ pub use function::{
     Burst, CloseReason, Cluster, DropReason, Flow, NetworkFunction, Owned, RuntimeId, SideBuffers,
     Verdict,
 };
+pub use gate::{GateStep, GateWord};
 pub use lease::{Leases, PoolId, PoolSpec, PortLease, PortSpace, Want};
 pub use limit::{EventLimit, EventLimiter, LimitKind};
 pub use phase::{Phase, tcp_seen};

@@ -10,6 +10,8 @@
 use core::fmt;
 use std::collections::{BTreeMap, BTreeSet};
 
+use crate::gate::{self, Bits, Passage};
+
 /// Which events of a window of time are written. A window begins with an event.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum LimitKind {
@@ -70,6 +72,7 @@ pub struct EventLimiter {
     /// The windows by their ends.
     ends: BTreeSet<(u64, Box<[u8]>)>,
     most: usize,
+    bits: Bits,
     kept_back: u64,
     forgotten: u64,
 }
@@ -83,6 +86,7 @@ impl Default for EventLimiter {
             windows: BTreeMap::new(),
             ends: BTreeSet::new(),
             most: MOST,
+            bits: Bits::default(),
             kept_back: 0,
             forgotten: 0,
         }
@@ -93,30 +97,44 @@ impl EventLimiter {
     /// Adds those of `lines`, which are whole, to `into` that are to be written.
     pub fn pass(&mut self, lines: &[u8], into: &mut Vec<u8>) {
         for line in lines.split_inclusive(|&byte| byte == b'\n') {
-            let limited = line.strip_prefix(MARK.as_bytes()).and_then(split);
-            match limited.and_then(|(about, rest)| Some((read(about)?, rest))) {
-                None => into.extend_from_slice(line),
-                Some(((limit, time, key), rest)) => {
-                    if self.is_written(limit, time, key) {
-                        into.push(b'{');
-                        into.extend_from_slice(rest);
-                    } else {
-                        self.kept_back += 1;
-                    }
+            let gated = line.strip_prefix(gate::MARK.as_bytes()).and_then(split);
+            match gated.and_then(|(about, rest)| Some((self.bits.pass(about)?, rest))) {
+                None => self.limit(line, into),
+                Some((Passage::Written, rest)) => {
+                    let line = [b"{", rest].concat();
+                    self.limit(&line, into);
+                }
+                Some((Passage::Unmet, _)) => self.kept_back += 1,
+                Some((Passage::Silent, _)) => {}
+            }
+        }
+    }
+
+    /// Adds a line, where its limit lets it be written.
+    fn limit(&mut self, line: &[u8], into: &mut Vec<u8>) {
+        let limited = line.strip_prefix(MARK.as_bytes()).and_then(split);
+        match limited.and_then(|(about, rest)| Some((read(about)?, rest))) {
+            None => into.extend_from_slice(line),
+            Some(((limit, time, key), rest)) => {
+                if self.is_written(limit, time, key) {
+                    into.push(b'{');
+                    into.extend_from_slice(rest);
+                } else {
+                    self.kept_back += 1;
                 }
             }
         }
     }
 
-    /// Events that were not written.
+    /// Events that were not written: over their limits, or bits that they wait for are not set.
     pub fn kept_back(&self) -> u64 {
         self.kept_back
     }
 
     /// Windows that ended before their time, because there were 65,536 others: the next
-    /// event of the key begins a new one.
+    /// event of the key begins a new one. And bits that were forgotten before their time.
     pub fn forgotten(&self) -> u64 {
-        self.forgotten
+        self.forgotten + self.bits.forgotten()
     }
 
     fn is_written(&mut self, limit: EventLimit, time: u64, key: &[u8]) -> bool {
@@ -258,6 +276,28 @@ mod tests {
             limiter.pass(other.as_bytes(), &mut out);
             assert_eq!(out, other.as_bytes());
         }
+    }
+
+    #[test]
+    fn a_gate_comes_before_the_limit() {
+        let mut limiter = EventLimiter::default();
+        let line = |steps: &str, time: u64| {
+            let limited = line("first 1 10", time, "a");
+            format!(
+                "{{\"gate\":\"told {};{steps}\",{}",
+                time * 1_000,
+                &limited[1..]
+            )
+        };
+        let lines = [
+            // What waits in vain is none of the first so many.
+            line("isset 0 b;", 1),
+            line("set 10 b;", 2).replace("told", "silent"),
+            line("isset 0 b;", 3),
+            line("isset 0 b;", 4),
+        ];
+        assert_eq!(written(&mut limiter, &lines.concat()), [3]);
+        assert_eq!(limiter.kept_back(), 2);
     }
 
     #[test]

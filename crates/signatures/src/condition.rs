@@ -3,6 +3,7 @@
 use crate::buffers::Buffer;
 use crate::compare::Compare;
 use crate::content::Content;
+use crate::data::DataTest;
 use crate::pcre::Pcre;
 use crate::transform::Transform;
 
@@ -152,6 +153,8 @@ pub enum Condition {
     Size(Compare),
     /// `base64_decode` and what follows `base64_data`.
     Base64(Base64),
+    /// `dataset`, `datarep`, `filemd5` and its like: the whole buffer is one of the values of a file.
+    Data(DataTest),
 }
 
 /// `base64_decode`: bytes of the buffer are decoded (RFC 4648 section 4), up to the first that is no digit of
@@ -185,7 +188,7 @@ impl Condition {
             | Condition::ByteMath { field, .. } => field.relative,
             Condition::ByteJump(jump) => jump.field.relative,
             Condition::Base64(base64) => base64.relative,
-            Condition::Size(_) => false,
+            Condition::Size(_) | Condition::Data(_) => false,
         }
     }
 }

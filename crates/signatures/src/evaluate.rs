@@ -253,6 +253,13 @@ impl Evaluation<'_> {
                 let size = self.area.base.saturating_add(self.area.data.len() as u64);
                 compare.holds(u32::try_from(size).unwrap_or(u32::MAX))
             }
+            Condition::Data(test) => {
+                if self.area.more {
+                    self.undecided = true;
+                    return false;
+                }
+                self.area.base == 0 && test.holds(self.area.data)
+            }
         };
         holds && self.run(place + 1, at, end)
     }

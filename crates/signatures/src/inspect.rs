@@ -6,7 +6,7 @@ use crate::evaluate::{Area, Verdict};
 use crate::flow_vars::FlowVars;
 use crate::matcher::{CHUNK, Haystack, Outcome};
 use crate::packet_tests::holds;
-use crate::rule::{Action, Direction, FlowbitKind, Rule};
+use crate::rule::{Action, Direction, FlowbitKind, Protocol, Rule};
 use crate::ruleset::{Compiled, Group, RuleSet};
 use crate::scratch::{Candidates, ON_PACKET, ON_STREAM, Scratch};
 use crate::state::{Pending, StreamState};
@@ -25,7 +25,7 @@ pub enum MatchedIn {
     Stream(u64),
 }
 
-/// A rule that matched and is to be reported.
+/// A rule that matched and is to be reported; one that is not told ([`Rule::is_told`]) for its shared bits alone.
 #[derive(Debug, Clone, Copy)]
 pub struct Alert<'a> {
     /// The rule. Its action says what is to be done with the packet.
@@ -45,6 +45,9 @@ pub struct Inspection {
     pub alerts: u32,
     /// A `pass` rule matched: rules after it were not tried.
     pub passed: bool,
+    /// It passes the rest of the flow as well: it matched in the stream or in a message, or asks for nothing
+    /// that only a packet has.
+    pub passed_flow: bool,
     /// A rule that matched writes flowbits or flowints; the flow's variables may have changed.
     pub wrote_vars: bool,
     /// Flowbits and flowints that the flow had no room for.
@@ -483,6 +486,7 @@ impl Compiled {
                 .established
                 .is_some_and(|wanted| wanted != flow.established)
             || !self.protocol_matches(flow)
+            || !rule.addresses.iter().all(|test| test.holds(flow))
         {
             return false;
         }
@@ -555,6 +559,16 @@ impl Compiled {
             && self.integer_tests.iter().all(|test| test.holds(bits))
     }
 
+    /// True if the rule asks for nothing that one packet of a flow has and another one may not have.
+    fn is_of_flows(&self) -> bool {
+        let rule = &self.rule;
+        rule.contents.is_empty()
+            && self.sections.is_empty()
+            && rule.tests.is_empty()
+            && rule.flow.fragment.is_none()
+            && rule.protocol != Protocol::TcpPacket
+    }
+
     /// True if the rule looks at headers of packets and not at payloads.
     fn looks_at_headers_only(&self) -> bool {
         let mut sections = self.sections.iter();
@@ -620,12 +634,8 @@ impl Compiled {
         }
         let passes = self.rule.action == Action::Pass;
         inspection.passed |= passes;
-        let told = if passes {
-            self.rule.alert
-        } else {
-            !self.rule.noalert
-        };
-        if told {
+        inspection.passed_flow |= passes && (matched_in != MatchedIn::Packet || self.is_of_flows());
+        if self.rule.is_told() || !self.rule.shared_bits.is_empty() {
             inspection.alerts += 1;
             on_alert(&Alert {
                 rule: &self.rule,

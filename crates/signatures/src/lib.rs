@@ -87,6 +87,7 @@ mod compare;
 pub mod condition;
 mod content;
 mod content_options;
+mod data;
 mod error;
 mod evaluate;
 mod events;
@@ -117,6 +118,7 @@ mod scratch;
 mod search;
 mod sections;
 mod sets;
+mod shared_bits;
 mod short;
 mod source;
 mod state;
@@ -133,6 +135,9 @@ pub use buffers::{Buffer, Bytes, Phase, Transaction};
 pub use classification::{Classification, Classifications, DEFAULT_PRIORITY};
 pub use compare::Compare;
 pub use content::{Content, FastPattern, Place};
+pub use data::{
+    AddressTest, DataKind, DataSet, DataTest, DataUse, ReputationTest, Reputations, Which,
+};
 pub use error::{RuleError, SkipReason, Skipped};
 pub use events::{AppEvent, AppEvents, DecodeEvent, DecodeEvents, StreamEvent, StreamEvents};
 pub use flow_vars::{FlowInt, FlowIntKind, FlowIntValue, FlowVars, MAX_FLOW_VARS};
@@ -150,6 +155,7 @@ pub use rule::{
 };
 pub use ruleset::{CompileError, CompileOptions, RuleSet};
 pub use scratch::{Scratch, ScratchCounters};
+pub use shared_bits::{BitOwner, SharedBit};
 pub use state::StreamState;
 pub use threshold::{Threshold, ThresholdKind, Track};
 pub use threshold_file::{Suppression, ThresholdLists};

@@ -3,6 +3,7 @@
 use crate::app_protocol::{AppProtocol, AppProtocols};
 use crate::application::{self, AppTest};
 use crate::buffers::{Buffer, Origin};
+use crate::data::{self, AddressTest, Which};
 use crate::error::{Fault, SkipReason, Span};
 use crate::events::{AppEvent, DecodeEvent, StreamEvent, parse_app_event};
 use crate::flow_vars::parse_flowint;
@@ -13,14 +14,15 @@ use crate::packet_options::{number, packet_test};
 use crate::pcre;
 use crate::raw_option::RawOption;
 use crate::requires;
-use crate::rule::{Direction, FlowCondition, FlowbitKind, FlowbitOperation, Rule, Target};
+use crate::rule::{Action, Direction, FlowCondition, FlowbitKind, FlowbitOperation, Rule, Target};
 use crate::sections::{Sections, legacy_buffer};
+use crate::shared_bits;
 use crate::threshold;
 use crate::transform::Transform;
 use crate::view::{TCP, UDP};
 
 /// The keywords that [`build`] knows.
-const SUPPORTED: [&str; 74] = [
+const SUPPORTED: [&str; 85] = [
     "msg",
     "sid",
     "rev",
@@ -95,6 +97,17 @@ const SUPPORTED: [&str; 74] = [
     "icmp.seq",
     "ip.id",
     "ip.ipopts",
+    "ip.src",
+    "ip.dst",
+    "dataset",
+    "datarep",
+    "iprep",
+    "filemd5",
+    "filesha1",
+    "filesha256",
+    "filestore",
+    "xbits",
+    "hostbits",
 ];
 
 /// True if a keyword, in lower case, is supported.
@@ -104,6 +117,9 @@ pub(crate) fn is_supported(text: &str, option: &RawOption, protocols: AppProtoco
     let keyword = option.keyword.as_str();
     if keyword == "app-layer-protocol" {
         return application::is_known(option.value.of(text), protocols);
+    }
+    if keyword == "dataset" {
+        return matches!(data_command(text, option), "isset" | "isnotset");
     }
     if keyword == "decode-event" {
         return DecodeEvent::named(option.value.of(text).trim()).is_some();
@@ -122,6 +138,7 @@ pub(crate) fn is_supported(text: &str, option: &RawOption, protocols: AppProtoco
         "pcre" => pcre::named_buffer(option.value.of(text)),
         "uricontent" | "urilen" => Some(Buffer::HttpUri),
         "filename" | "fileext" => Some(Buffer::FileName),
+        "filemd5" | "filesha1" | "filesha256" => Some(Buffer::FileData),
         other => legacy_buffer(other),
     };
     let named = named
@@ -152,8 +169,15 @@ pub(crate) fn name(text: &str, option: &RawOption) -> String {
         keyword @ ("app-layer-protocol" | "app-layer-event" | "decode-event" | "stream-event") => {
             format!("{keyword}:{}", option.value.of(text).trim())
         }
+        "dataset" => format!("dataset:{}", data_command(text, option)),
         keyword => keyword.to_owned(),
     }
+}
+
+/// What a `dataset` does.
+fn data_command<'a>(text: &'a str, option: &RawOption) -> &'a str {
+    let written = option.value.of(text);
+    written.split(',').next().unwrap_or(written).trim()
 }
 
 /// Reads the options of a rule, all of which are supported. Returns the rule and the place of its `sid`.
@@ -167,6 +191,7 @@ pub(crate) fn build(
         text,
         rule: without_options(text, header, line),
         sections: Sections::new(text),
+        address: None,
         sid_span: None,
     };
     // A rule for another release may have options that are wrong here.
@@ -194,9 +219,13 @@ pub(crate) fn build(
     let Builder {
         mut rule,
         sections,
+        address,
         sid_span,
         ..
     } = builder;
+    if let Some((_, at, false)) = address {
+        return Err(nothing_asked(text, at));
+    }
     let Some(sid_span) = sid_span else {
         let at = Span::new(0, text.len()).trim(text);
         return Err(
@@ -208,6 +237,7 @@ pub(crate) fn build(
     check_protocols(&rule, sid_span)?;
     check_buffers(&rule, sid_span)?;
     check_surface(&rule, options)?;
+    check_shared(&rule, options)?;
     Ok((rule, sid_span))
 }
 
@@ -234,6 +264,7 @@ fn without_options(text: &str, header: Header, line: usize) -> Rule {
         flow: FlowCondition::default(),
         flowbits: Vec::new(),
         flowints: Vec::new(),
+        shared_bits: Vec::new(),
         noalert: false,
         alert: false,
         numbers: Vec::new(),
@@ -241,6 +272,7 @@ fn without_options(text: &str, header: Header, line: usize) -> Rule {
         contents: Vec::new(),
         sections: Vec::new(),
         tests: Vec::new(),
+        addresses: Vec::new(),
         line,
         text: text.trim().to_string(),
     }
@@ -250,7 +282,15 @@ struct Builder<'a> {
     text: &'a str,
     rule: Rule,
     sections: Sections<'a>,
+    /// The address that the last of `ip.src` and `ip.dst` selected, until another buffer is; its place; and
+    /// whether something was asked of it.
+    address: Option<(Which, Span, bool)>,
     sid_span: Option<Span>,
+}
+
+fn nothing_asked(text: &str, at: Span) -> Fault {
+    let message = format!("nothing is asked of `{}`", at.of(text));
+    Fault::new(at, message).help("write `dataset` or `datarep` behind it")
 }
 
 impl Builder<'_> {
@@ -290,6 +330,10 @@ impl Builder<'_> {
                 Some(operation) => rule.flowbits.push(operation),
                 None => rule.noalert = true,
             },
+            "xbits" | "hostbits" => match shared_bits::parse(text, option)? {
+                Some(bit) => rule.shared_bits.push(bit),
+                None => rule.noalert = true,
+            },
             "flowint" => rule.flowints.push(parse_flowint(text, option.value)?),
             "noalert" => rule.noalert = true,
             "alert" => rule.alert = true,
@@ -299,13 +343,30 @@ impl Builder<'_> {
                 .applications
                 .push(application::parse(text, option.value)?),
             "app-layer-event" => rule.events.push(parse_app_event(text, option.value)?),
-            // The one asks for records of packets, which are not kept, the others for speed alone.
-            "tag" | "prefilter" | "bypass" => {}
+            // Packets and files are not kept; the others ask for speed alone.
+            "tag" | "filestore" | "prefilter" | "bypass" => {}
             word if AppNumber::named(word).is_some() => {
                 let tests = AppNumber::named(word).map(|n| NumberTest::parse(text, option, n));
                 rule.numbers.extend(tests.transpose()?);
             }
-            _ if self.sections.take(option)? => {}
+            "iprep" => rule.addresses.push(data::parse_reputation(text, option)?),
+            "ip.src" | "ip.dst" => {
+                if let Some((_, at, false)) = self.address {
+                    return Err(nothing_asked(text, at));
+                }
+                let which = match keyword {
+                    "ip.src" => Which::Source,
+                    _ => Which::Destination,
+                };
+                self.address = Some((which, option.name, false));
+            }
+            "dataset" | "datarep" if self.address.is_some() => self.address_data(option)?,
+            word if self.address.is_some() && Buffer::sticky(word).is_none() => {
+                let message = format!("`{word}` does not look at addresses");
+                return Err(Fault::new(option.name, message)
+                    .help("only `dataset` and `datarep` may follow `ip.src` and `ip.dst`"));
+            }
+            _ if self.take_section(option)? => {}
             other => {
                 // `is_supported` lets only the keywords above and those of `packet_test` through.
                 return Err(Fault::new(
@@ -313,6 +374,34 @@ impl Builder<'_> {
                     format!("unsupported keyword `{other}`"),
                 ));
             }
+        }
+        Ok(())
+    }
+}
+
+impl Builder<'_> {
+    /// A condition on bytes, or the keyword of a buffer.
+    fn take_section(&mut self, option: &RawOption) -> Result<bool, Fault> {
+        if let Some((_, at, false)) = self.address.take() {
+            return Err(nothing_asked(self.text, at));
+        }
+        self.sections.take(option)
+    }
+
+    /// The address selected is one of the values of a file.
+    fn address_data(&mut self, option: &RawOption) -> Result<(), Fault> {
+        let test = data::parse(self.text, option)?;
+        if test
+            .file
+            .as_ref()
+            .is_some_and(|(_, kind)| !kind.is_address())
+        {
+            let message = "behind `ip.src` and `ip.dst` values are addresses";
+            return Err(Fault::new(option.value, message).help("write `type ip`"));
+        }
+        if let Some((which, _, is_asked)) = &mut self.address {
+            *is_asked = true;
+            self.rule.addresses.push(AddressTest::Data(*which, test));
         }
         Ok(())
     }
@@ -435,6 +524,8 @@ fn takes_no_value(keyword: &str) -> bool {
             | "endswith"
             | "rawbytes"
             | "base64_data"
+            | "ip.src"
+            | "ip.dst"
     ) || Buffer::sticky(keyword).is_some()
         || Buffer::modifier(keyword).is_some()
         || Transform::is_keyword(keyword) && !Transform::has_value(keyword)
@@ -449,7 +540,7 @@ fn check_value_presence(text: &str, option: &RawOption) -> Result<(), Fault> {
     }
     let may_lack = matches!(
         keyword,
-        "fast_pattern" | "prefilter" | "pkt_data" | "base64_decode"
+        "fast_pattern" | "prefilter" | "pkt_data" | "base64_decode" | "filestore"
     );
     if !may_lack && !takes_no_value(keyword) && option.value.of(text).is_empty() {
         let message = format!("`{keyword}` needs a value");
@@ -475,6 +566,27 @@ fn check_surface(rule: &Rule, options: &[RawOption]) -> Result<(), Fault> {
         .help("use `tcp-pkt`, or remove the keyword"));
     }
     Ok(())
+}
+
+/// A packet waits for no other flow: what becomes of it, and of its flow's variables, does not depend on others.
+fn check_shared(rule: &Rule, options: &[RawOption]) -> Result<(), Fault> {
+    let writes = rule.flowbits.iter().any(|bit| bit.kind.writes())
+        || rule.flowints.iter().any(|integer| integer.kind.writes());
+    if !rule.tests_shared() || rule.action != Action::Pass && !writes {
+        return Ok(());
+    }
+    let is_shared = |option: &&RawOption| matches!(option.keyword.as_str(), "xbits" | "hostbits");
+    let option = options.iter().find(is_shared);
+    let at = option.map_or(Span::new(0, 1), |option| option.name);
+    let keyword = option.map_or("xbits", |option| option.keyword.as_str());
+    let message = match rule.action {
+        Action::Pass => format!("a rule that passes can't wait for `{keyword}`"),
+        _ => format!("a rule that waits for `{keyword}` can't write variables of its flow"),
+    };
+    let skip = SkipReason::Keywords(vec![keyword.to_owned()]);
+    Err(Fault::new(at, message)
+        .help("bits of hosts are known where alerts are written, behind the flow")
+        .skip(skip))
 }
 
 fn is_packet_keyword(keyword: &str) -> bool {

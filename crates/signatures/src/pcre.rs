@@ -127,6 +127,22 @@ pub(crate) fn parse(text: &str, value: Span) -> Result<(Pcre, Option<Buffer>), F
     let inner = inner.strip_prefix('m').unwrap_or(inner);
     let body = inner.strip_prefix('/').ok_or_else(shape)?;
     let (expression, words) = body.rsplit_once('/').ok_or_else(shape)?;
+    // What the groups find would be recorded under these names.
+    let (words, names) = words.split_once(',').unwrap_or((words, ""));
+    let is_name = |name: &str| {
+        let kinds = ["flow:", "pkt:", "alert:"];
+        kinds.iter().any(|kind| {
+            name.trim()
+                .strip_prefix(kind)
+                .is_some_and(|name| !name.is_empty())
+        })
+    };
+    if !names.is_empty() && !names.split(',').all(is_name) {
+        let message = format!("`{}` names no variables of `pcre`", names.trim());
+        return Err(
+            Fault::new(value, message).help("write `pcre:\"/EXPRESSION/FLAGS, flow:NAME\"`")
+        );
+    }
     let (flags, buffer) = read_flags(words, value)?;
     let translated = translate(expression, flags);
     let regex = build(&translated, flags, value, "pcre")?;

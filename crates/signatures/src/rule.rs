@@ -1,15 +1,19 @@
 //! The typed tree of a rule.
 
+use std::sync::Arc;
+
 use crate::app_protocol::AppProtocol;
 use crate::application::AppTest;
 use crate::buffers::{Buffer, Origin, Phase};
 use crate::compare::Compare;
 use crate::condition::{Condition, Section};
 use crate::content::Content;
+use crate::data::{AddressTest, DataTest, Reputations};
 use crate::events::{AppEvent, DecodeEvent, StreamEvent};
 use crate::flow_vars::FlowInt;
 use crate::numbers::{AppNumber, NumberTest};
 use crate::ranges::{AddressSet, PortSet};
+use crate::shared_bits::SharedBit;
 use crate::threshold::Threshold;
 
 /// Actions of rules, in the order in which Suricata evaluates them.
@@ -280,6 +284,8 @@ pub struct Rule {
     pub flowbits: Vec<FlowbitOperation>,
     /// `flowint`, in the order of the rule.
     pub flowints: Vec<FlowInt>,
+    /// The `xbits` and `hostbits` keywords, in order. They are for who writes alerts: all alerts of a run meet there.
+    pub shared_bits: Vec<SharedBit>,
     /// `noalert` or `flowbits:noalert`: a match has its effects but is not reported.
     pub noalert: bool,
     /// `alert`: a rule that passes tells of it as well.
@@ -295,6 +301,8 @@ pub struct Rule {
     pub sections: Vec<Section>,
     /// Conditions on packets.
     pub tests: Vec<PacketTest>,
+    /// Conditions on addresses beyond those of the header.
+    pub addresses: Vec<AddressTest>,
     /// Line on which the rule starts, counted from 1.
     pub line: usize,
     /// The rule as written, continued lines joined.
@@ -310,6 +318,54 @@ fn phase_of(number: AppNumber) -> Phase {
 }
 
 impl Rule {
+    /// True if whether a match is told depends on what other flows have set.
+    pub fn tests_shared(&self) -> bool {
+        self.shared_bits.iter().any(|bit| !bit.kind.writes())
+    }
+
+    /// True if a match is told; one that is not may still change shared bits.
+    pub fn is_told(&self) -> bool {
+        match self.action {
+            Action::Pass => self.alert,
+            _ => !self.noalert,
+        }
+    }
+
+    /// The conditions that need the values of files, which are to be [loaded](DataTest::load) before rules are
+    /// compiled.
+    pub fn data_tests(&mut self) -> impl Iterator<Item = &mut DataTest> {
+        let addresses = self.addresses.iter_mut().filter_map(|test| match test {
+            AddressTest::Data(_, test) => Some(test),
+            AddressTest::Reputation(..) => None,
+        });
+        let mut found: Vec<&mut DataTest> = addresses.collect();
+        for section in &mut self.sections {
+            collect_data(&mut section.conditions, &mut found);
+        }
+        found.into_iter()
+    }
+
+    /// Gives the conditions of `iprep` the scores that they look into.
+    ///
+    /// # Errors
+    ///
+    /// There is no category of that name.
+    pub fn load_reputations(&mut self, scores: &Arc<Reputations>) -> Result<(), String> {
+        self.addresses.iter_mut().try_for_each(|test| match test {
+            AddressTest::Data(..) => Ok(()),
+            AddressTest::Reputation(_, test) => test.load(scores),
+        })
+    }
+
+    /// Of each condition of `iprep` a number that other scores do not have; `None` where it has no scores.
+    pub(crate) fn reputation_fingerprints(&self) -> Vec<Option<u64>> {
+        let addresses = self.addresses.iter().filter_map(|test| match test {
+            AddressTest::Data(..) => None,
+            AddressTest::Reputation(_, test) => Some(test.fingerprint()),
+        });
+        addresses.collect()
+    }
+
     /// True if the rule has a condition that only a packet can meet, so that it is not tried on streams.
     pub fn needs_packet(&self) -> bool {
         !self.tests.is_empty()
@@ -392,6 +448,16 @@ impl Rule {
                 .flowbits
                 .iter()
                 .all(|operation| operation.kind == FlowbitKind::Set)
+    }
+}
+
+fn collect_data<'a>(conditions: &'a mut [Condition], found: &mut Vec<&'a mut DataTest>) {
+    for condition in conditions {
+        match condition {
+            Condition::Data(test) => found.push(test),
+            Condition::Base64(base64) => collect_data(&mut base64.decoded, found),
+            _ => {}
+        }
     }
 }
 

@@ -61,6 +61,13 @@ pub enum CompileError {
         /// How many rules there are.
         rules: usize,
     },
+    /// A rule looks into a file that was not read ([`Rule::data_tests`], [`Rule::load_reputations`]).
+    Unread {
+        /// The rule's line.
+        line: usize,
+        /// The rule's number.
+        sid: u32,
+    },
 }
 
 impl fmt::Display for CompileError {
@@ -75,6 +82,12 @@ impl fmt::Display for CompileError {
                 f,
                 "the patterns of {rules} rules do not fit {limit} bytes (allow more, or use fewer rules)"
             ),
+            CompileError::Unread { line, sid } => {
+                write!(
+                    f,
+                    "line {line}, sid {sid}: the rule looks into a file that was not read"
+                )
+            }
         }
     }
 }
@@ -199,9 +212,9 @@ impl RuleSet {
     ///
     /// # Errors
     ///
-    /// [`CompileError`] when the rules use too many flowbits or too much memory.
-    pub fn compile(rules: Vec<Rule>, options: CompileOptions) -> Result<Self, CompileError> {
-        let generation = generation(&rules, &options);
+    /// [`CompileError`] when the rules use too many flowbits or too much memory, or a file was not read.
+    pub fn compile(mut rules: Vec<Rule>, options: CompileOptions) -> Result<Self, CompileError> {
+        let generation = generation(&mut rules, &options)?;
         let mut variants = Variants::default();
         let mut compiled = compile_rules(rules, &options, &mut variants)?;
         let common = CommonStrings::new();
@@ -382,7 +395,8 @@ fn flowbits_order(rule: &Rule) -> u8 {
         .flowints
         .iter()
         .map(|operation| operation.kind.writes());
-    let all: Vec<bool> = bits.chain(integers).collect();
+    let shared = rule.shared_bits.iter().map(|bit| bit.kind.writes());
+    let all: Vec<bool> = bits.chain(integers).chain(shared).collect();
     let (writes, tests) = (all.contains(&true), all.contains(&false));
     match (writes, tests) {
         (true, false) => 0,
@@ -551,7 +565,7 @@ fn category(rule: &Rule, classifications: &Classifications) -> String {
 }
 
 /// A fingerprint of rules and settings (FNV-1a), never 0.
-fn generation(rules: &[Rule], options: &CompileOptions) -> u64 {
+fn generation(rules: &mut [Rule], options: &CompileOptions) -> Result<u64, CompileError> {
     let mut hash: u64 = 0xcbf2_9ce4_8422_2325;
     let mut add = |bytes: &[u8]| {
         for &byte in bytes.iter().chain(&[0xff]) {
@@ -564,6 +578,13 @@ fn generation(rules: &[Rule], options: &CompileOptions) -> u64 {
     for rule in rules {
         add(rule.text.as_bytes());
         add(&[priority(rule, &options.classifications)]);
+        let (line, sid) = (rule.line, rule.sid);
+        let scores = rule.reputation_fingerprints();
+        let values = rule.data_tests().map(|test| test.fingerprint());
+        for fingerprint in scores.into_iter().chain(values) {
+            let fingerprint = fingerprint.ok_or(CompileError::Unread { line, sid })?;
+            add(&fingerprint.to_le_bytes());
+        }
     }
-    hash.max(1)
+    Ok(hash.max(1))
 }

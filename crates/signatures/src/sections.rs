@@ -6,6 +6,7 @@ use crate::compare::Compare;
 use crate::condition::{Condition, Section};
 use crate::content::Content;
 use crate::content_options::{apply_content_modifier, check_contents};
+use crate::data;
 use crate::error::{Fault, SkipReason, Span};
 use crate::literal::parse_bytes;
 use crate::pcre;
@@ -101,6 +102,18 @@ impl<'a> Sections<'a> {
             }
             "bsize" | "urilen" => self.size(option)?,
             "filename" | "fileext" => self.file_name(option)?,
+            "dataset" | "datarep" => self.data(option)?,
+            "filemd5" | "filesha1" | "filesha256" => {
+                let Some(read) = data::hash_list(text, option) else {
+                    return Ok(false);
+                };
+                let (transform, condition) = read?;
+                let looked = Looked {
+                    buffer: Some(Buffer::FileData),
+                    transforms: vec![transform],
+                };
+                self.add(looked, condition);
+            }
             other if legacy_buffer(other).is_some() => {
                 self.content_of(legacy_buffer(other), option)?
             }
@@ -199,6 +212,25 @@ impl<'a> Sections<'a> {
         };
         let looked = Looked::at(Some(Buffer::FileName));
         self.add(looked, Condition::Content(content));
+        Ok(())
+    }
+
+    /// The buffer selected is one of the values of a file.
+    fn data(&mut self, option: &RawOption) -> Result<(), Fault> {
+        let test = data::parse(self.text, option)?;
+        let fault = |why: &str| Fault::new(option.value, format!("`{}` {why}", option.keyword));
+        if test
+            .file
+            .as_ref()
+            .is_some_and(|(_, kind)| kind.is_address())
+        {
+            return Err(fault("of addresses needs `ip.src` or `ip.dst` before it"));
+        }
+        if self.sticky.buffer.is_none() && !self.decoded {
+            return Err(fault("needs the keyword of a buffer before it")
+                .help("write `http.host; dataset:isset,bad,type string,load bad.lst;`"));
+        }
+        self.add(self.sticky.clone(), Condition::Data(test));
         Ok(())
     }
 

@@ -107,6 +107,11 @@ impl Transform {
         )
     }
 
+    /// True where the result is a hash.
+    fn is_hash(&self) -> bool {
+        matches!(self, Transform::Md5 | Transform::Sha1 | Transform::Sha256)
+    }
+
     /// Changes the bytes `from` into `into`, which is empty. More may follow them if they are not `complete`.
     fn apply(&self, from: &[u8], complete: bool, into: &mut Vec<u8>) {
         match self {
@@ -231,7 +236,13 @@ impl Changed {
             for buffer in message.buffers {
                 let mut transforms = variant.transforms.iter();
                 let hashed = transforms.any(Transform::needs_all);
-                let complete = buffer.complete && buffer.bytes.len() <= MOST;
+                // A hash is no longer than others, whatever it is of.
+                let first = variant.transforms.first();
+                let most = match first.is_some_and(Transform::is_hash) {
+                    true => usize::MAX,
+                    false => MOST,
+                };
+                let complete = buffer.complete && buffer.bytes.len() <= most;
                 if buffer.buffer != variant.buffer || hashed && !complete {
                     continue;
                 }
@@ -242,7 +253,7 @@ impl Changed {
                 }
                 let [now, next] = &mut self.spare;
                 now.clear();
-                now.extend_from_slice(buffer.bytes.get(..MOST).unwrap_or(buffer.bytes));
+                now.extend_from_slice(buffer.bytes.get(..most).unwrap_or(buffer.bytes));
                 for transform in &variant.transforms {
                     next.clear();
                     transform.apply(now, complete, next);

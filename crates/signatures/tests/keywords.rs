@@ -366,6 +366,7 @@ fn priorities_and_actions_order_rules() {
             Inspection {
                 alerts: 0,
                 passed: true,
+                passed_flow: false,
                 wrote_vars: false,
                 vars_lost: 0,
             },

@@ -361,7 +361,9 @@ fn what_is_cut_off_is_not_complete() {
         (r#"to_lowercase; content:"aq";"#, 1),
         (r#"to_lowercase; content:"q"; endswith;"#, 0),
         (r#"to_lowercase; bsize:65536;"#, 0),
-        (r#"to_sha256; bsize:32;"#, 0),
+        (r#"to_lowercase; to_sha256; bsize:32;"#, 0),
+        // A hash is of all that is handed in.
+        (r#"to_sha256; bsize:32;"#, 1),
     ] {
         let options = format!("http.request_body; {options}");
         assert_eq!(sids(&options, &calls), matches, "{options}");

@@ -214,7 +214,7 @@ fn the_same_sid_twice() {
 #[test]
 fn skipped_rules_are_listed_with_what_they_use() {
     let text = r#"
-alert tcp any any -> any any (lua:a; filestore; lua:b; sid:1;)
+alert tcp any any -> any any (lua:a; geoip:src,US; lua:b; sid:1;)
 alert tcp any any -> any any (content:"x"; sid:2;)
 alert dns any any -> any any (dns.query; content:"x"; sid:3;)
 "#;
@@ -230,7 +230,7 @@ alert dns any any -> any any (dns.query; content:"x"; sid:3;)
             Skipped {
                 line: 2,
                 sid: Some(1),
-                reason: SkipReason::Keywords(vec!["lua".into(), "filestore".into()]),
+                reason: SkipReason::Keywords(vec!["lua".into(), "geoip".into()]),
             },
             Skipped {
                 line: 4,
@@ -240,7 +240,7 @@ alert dns any any -> any any (dns.query; content:"x"; sid:3;)
         ]
     );
     let counts: Vec<(&str, usize)> = parsed.skipped_by_name().into_iter().collect();
-    assert_eq!(counts, [("dns", 1), ("filestore", 1), ("lua", 1)]);
+    assert_eq!(counts, [("dns", 1), ("geoip", 1), ("lua", 1)]);
     let refused = parse_rules(text, &Variables::stock()).unwrap_err();
     assert_eq!(refused.len(), 2);
     assert!(

@@ -110,7 +110,10 @@ impl<'a> RequestHead<'a> {
     pub fn hostname(&self) -> Option<&'a [u8]> {
         let authority = match self.absolute() {
             Some((authority, _)) => authority,
-            None if self.line.method == b"CONNECT" => self.line.target,
+            // A path is no authority (RFC 9112 section 3.2.3).
+            None if self.line.method == b"CONNECT" && !self.line.target.starts_with(b"/") => {
+                self.line.target
+            }
             None => self.fields.host?,
         };
         let host = without_user(authority);

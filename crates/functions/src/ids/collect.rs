@@ -60,6 +60,29 @@ impl Collected {
         Ok(Some(replaced(older_text, &older)))
     }
 
+    /// The rules, each with the name of its text.
+    pub(super) fn with_texts(&mut self) -> impl Iterator<Item = (&mut Rule, &str)> {
+        let places = &self.places;
+        self.rules.iter_mut().map(|rule| {
+            let place = places.get(&(rule.gid, rule.sid));
+            (rule, place.map_or("", |(_, text)| text.as_str()))
+        })
+    }
+
+    /// Takes a rule away: its line, and the name of its text.
+    pub(super) fn remove(&mut self, key: (u32, u32)) -> Option<(usize, String)> {
+        let (_, text) = self.places.remove(&key)?;
+        let place = self
+            .rules
+            .iter()
+            .position(|rule| (rule.gid, rule.sid) == key)?;
+        let rule = self.rules.remove(place);
+        for (behind, _) in self.places.values_mut().filter(|(other, _)| *other > place) {
+            *behind -= 1;
+        }
+        Some((rule.line, text))
+    }
+
     /// The rules, in the order in which they came.
     pub(super) fn rules(&self) -> &[Rule] {
         &self.rules

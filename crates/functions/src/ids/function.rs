@@ -37,8 +37,9 @@ flow, flowbits, flowint, dsize, flags, seq, ack, window, ttl, id, ipopts, ip_pro
 fragoffset, tos, itype, icode, icmp_id, \
 icmp_seq, tcp.mss, icmpv6.mtu, decode-event; app-layer-protocol, app-layer-event, dns.opcode and other numbers; \
 dotprefix, to_lowercase and other changes of buffers; msg, sid, gid, rev, classtype, priority, reference, \
-metadata, target, threshold, detection_filter. Protocols: ip, tcp, tcp-pkt, tcp-stream, udp, icmp, icmpv6, sctp, pkthdr, http, dns, tls, \
-ssh, smtp, ftp. Others (lua, dataset, ...) are errors, or \
+metadata, target, threshold, detection_filter; dataset (isset, isnotset), datarep, iprep, filemd5 and its like, xbits, \
+hostbits. Protocols: ip, tcp, tcp-pkt, tcp-stream, udp, icmp, icmpv6, sctp, pkthdr, http, dns, tls, \
+ssh, smtp, ftp. Others (lua, geoip, ...) are errors, or \
 left out with `unsupported: skip`.\n\n\
 Rules look into messages of HTTP/1, DNS, TLS, SSH, SMTP and FTP, found by content on any port: http.* \
 and the modifiers of Snort (http_uri, uricontent, urilen, ...), file.data (decompressed), dns.query, \
@@ -56,7 +57,7 @@ the fields of Suricata's EVE and from the same parsers, with rules or without; a
 they are about.\n\n\
 Thresholds (`threshold`, `detection_filter`, `threshold-files`) count the alerts of a whole run, whichever runtimes \
 find them, where events are written; a rule whose threshold waits for other matches (all but `type limit`) drops nothing.\n\n\
-Limits: a datagram's fragments are inspected one by one; checksums are not verified; a `pass` rule passes the packet at hand, not the flow; `reject` \
+Limits: a datagram's fragments are inspected one by one; checksums are not verified; `reject` \
 sends no reset.",
         needs: Needs::Flow,
         reads: Parts::NETWORK.and(Parts::TRANSPORT).and(Parts::PAYLOAD),
@@ -105,6 +106,9 @@ sends no reset.",
         if flow.state.progress.is_blocked() {
             return Verdict::Drop(Reason::Rule.into());
         }
+        if flow.state.progress.is_passed() && !self.recording.writes_any() {
+            return Verdict::Pass;
+        }
         let blocked = cx.with_work_space::<Space, _>(|space, cx| {
             let blocked = Inspection::new(self, flow, cx, space).packet(packet);
             count_limits(space, cx);
@@ -124,6 +128,7 @@ sends no reset.",
         view.events = self.decode_events(packet, &mut Seen::default());
         let blocked = cx.with_work_space::<Space, _>(|space, cx| {
             space.records.packet(&self.recording, &view);
+            space.found.begin(false);
             let (rules, found) = (&mut space.rules, &mut space.found);
             let mut bits = FlowVars::default();
             self.rules
@@ -151,6 +156,9 @@ sends no reset.",
     fn close(&self, flow: &mut Flow<'_, Self>, _: CloseReason, cx: &mut Context<'_>) {
         let progress = flow.state.progress;
         if !self.streams || !progress.is_followed() || progress.is_blocked() {
+            return;
+        }
+        if progress.is_passed() && !self.recording.writes_any() {
             return;
         }
         cx.with_work_space::<Space, _>(|space, cx| {

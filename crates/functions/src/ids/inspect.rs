@@ -39,6 +39,7 @@ impl<'i, 'f, 'c> Inspection<'i, 'f, 'c> {
         cx: &'i mut Context<'c>,
         space: &'i mut Space,
     ) -> Self {
+        space.found.begin(flow.state.progress.is_passed());
         Inspection {
             ids,
             flow,
@@ -114,12 +115,19 @@ impl<'i, 'f, 'c> Inspection<'i, 'f, 'c> {
                 self.alone(&view, true);
             }
         }
+        self.note_passed();
         if self.blocked {
             // Nothing more is looked at.
             self.end_records();
             self.tell(&view.flow);
         }
         self.blocked
+    }
+
+    fn note_passed(&mut self) {
+        if self.space.found.passes() {
+            self.flow.state.progress.pass();
+        }
     }
 
     /// Bytes of the client's and of the server's stream, each with its SYN, this segment among them.
@@ -191,6 +199,7 @@ impl<'i, 'f, 'c> Inspection<'i, 'f, 'c> {
             false => set.inspect_packet(view, &mut bits, rules, &mut note),
             true => set.inspect_packet_again(view, &mut bits, rules, &mut note),
         };
+        found.after(inspection);
         if inspection.wrote_vars && bits != self.flow.state.bits {
             self.flow.state.bits = bits;
         }
@@ -219,16 +228,10 @@ impl<'i, 'f, 'c> Inspection<'i, 'f, 'c> {
         }
         let (rules, found) = (&mut self.space.rules, &mut self.space.found);
         let set = &self.ids.rules;
-        set.inspect_stream_again(
-            about,
-            &mut own.matching,
-            &bytes,
-            bits,
-            rules,
-            &mut |alert| {
-                found.note(alert);
-            },
-        );
+        let mut note = |alert: &Alert<'_>| found.note(alert);
+        let inspection =
+            set.inspect_stream_again(about, &mut own.matching, &bytes, bits, rules, &mut note);
+        found.after(inspection);
         self.tell(about);
     }
 
@@ -433,10 +436,11 @@ impl<'i, 'f, 'c> Inspection<'i, 'f, 'c> {
         let (rules, found) = (&mut self.space.rules, &mut self.space.found);
         let mut note = |alert: &Alert<'_>| found.note(alert);
         let set = &self.ids.rules;
-        match view {
+        let inspection = match view {
             Some(view) => set.inspect_segment(view, matching, &new, bits, rules, &mut note),
             None => set.inspect_stream(about, matching, &new, bits, rules, &mut note),
         };
+        found.after(inspection);
         if !kept {
             self.cx.count(Count::NoWindow, 1);
         }
@@ -499,12 +503,10 @@ impl<'i, 'f, 'c> Inspection<'i, 'f, 'c> {
             last,
         };
         let (rules, found) = (&mut self.space.rules, &mut self.space.found);
-        let matching = &mut own.matching;
-        self.ids
-            .rules
-            .inspect_stream(about, matching, &bytes, bits, rules, &mut |alert| {
-                found.note(alert);
-            });
+        let (set, matching) = (&self.ids.rules, &mut own.matching);
+        let mut note = |alert: &Alert<'_>| found.note(alert);
+        let inspection = set.inspect_stream(about, matching, &bytes, bits, rules, &mut note);
+        found.after(inspection);
         self.tell(about);
         if fresh != 0 {
             self.deferred_messages(side, about, fresh);

@@ -2,14 +2,16 @@
 //! keeps the others. For tools that check rule files.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 
 use weir_nf::prelude::SettingsError;
 use weir_signatures::{
-    Applied, Classifications, CompileOptions, ListKind, RuleError, RuleLists, RuleSet, SkipReason,
-    Skipped, ThresholdLists, Variables, parse_rules_lossy,
+    Applied, Classifications, CompileOptions, ListKind, Reputations, RuleError, RuleLists, RuleSet,
+    SkipReason, Skipped, ThresholdLists, Variables, parse_rules_lossy,
 };
 
 use super::collect::{Collected, Replaced};
+use super::data;
 use super::settings::{OnUnsupported, parse_options, variables};
 use super::told::told;
 
@@ -57,6 +59,7 @@ pub struct Loading {
     variables: Variables,
     lists: RuleLists,
     thresholds: ThresholdLists,
+    reputations: Reputations,
     collected: Collected,
     classtypes: Vec<(String, String)>,
     loaded: Loaded,
@@ -185,6 +188,7 @@ impl Loading {
             variables: variables(vars)?,
             lists: RuleLists::default(),
             thresholds: ThresholdLists::default(),
+            reputations: Reputations::default(),
             collected: Collected::default(),
             classtypes: Vec::new(),
             loaded: Loaded::default(),
@@ -279,13 +283,57 @@ impl Loading {
         self.loaded.replaced.push(older);
     }
 
-    /// Compiles what was read, as the function does: with the name and the text
-    /// of a `classification.config`, if there is one.
+    /// Adds a file of categories of reputations, and then one of scores.
     ///
     /// # Errors
     ///
-    /// What is wrong with that file.
-    pub fn end(mut self, classes: Option<(&str, &str)>) -> Result<Loaded, SettingsError> {
+    /// The first line that is wrong.
+    pub fn reputations(
+        &mut self,
+        files: [&[String]; 2],
+        read: &mut dyn FnMut(&str, &str) -> Result<String, SettingsError>,
+    ) -> Result<(), SettingsError> {
+        self.reputations = data::reputations(files, read)?;
+        Ok(())
+    }
+
+    /// Gives the rules what they look up in files, which `read` reads.
+    fn load_data(&mut self, read: &mut dyn FnMut(&str) -> Result<String, String>) {
+        let scores = Arc::new(core::mem::take(&mut self.reputations));
+        for (key, why) in data::load(&mut self.collected, &scores, read) {
+            let Some((line, file)) = self.collected.remove(key) else {
+                continue;
+            };
+            let mut files = self.loaded.files.iter_mut();
+            if let Some(known) = files.find(|known| known.name == file) {
+                known.refused += 1;
+            }
+            let reason = Reason {
+                kind: "fault",
+                name: general(&why),
+            };
+            self.loaded.refused.push(Refused {
+                file,
+                line,
+                sid: Some(key.1),
+                reasons: vec![reason],
+                message: Some(why),
+            });
+        }
+    }
+
+    /// Compiles what was read, as the function does: with the files of values that rules name, which `read` reads,
+    /// and the name and the text of a `classification.config`, if there is one.
+    ///
+    /// # Errors
+    ///
+    /// What is wrong with that last file.
+    pub fn end(
+        mut self,
+        classes: Option<(&str, &str)>,
+        read: &mut dyn FnMut(&str) -> Result<String, String>,
+    ) -> Result<Loaded, SettingsError> {
+        self.load_data(read);
         let classifications = match classes {
             None => Classifications::standard(),
             Some((name, text)) => Classifications::parse(text)

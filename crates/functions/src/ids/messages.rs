@@ -105,9 +105,10 @@ impl Around<'_> {
             false => turned(self.flow),
         };
         let mut note = |alert: &Alert<'_>| found.note(alert);
-        self.ids
-            .rules
-            .inspect_transaction(&flow, &transaction, state, bits, rules, &mut note);
+        let set = &self.ids.rules;
+        let inspection =
+            set.inspect_transaction(&flow, &transaction, state, bits, rules, &mut note);
+        found.after(inspection);
     }
 }
 

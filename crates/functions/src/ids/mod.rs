@@ -1,7 +1,10 @@
 //! `ids`: rules of Suricata and Snort over packets and reassembled streams.
 
+#[cfg(test)]
+mod across_tests;
 mod collect;
 mod counts;
+mod data;
 mod decode;
 mod function;
 mod inspect;

@@ -8,10 +8,11 @@ use base64::display::Base64Display;
 use base64::engine::general_purpose::STANDARD;
 
 use weir_nf::prelude::*;
-use weir_nf::{Event, EventLimit, LimitKind};
+use weir_nf::{Event, EventLimit, GateStep, GateWord, LimitKind};
 use weir_signatures::{
-    Alert, Classifications, DEFAULT_PRIORITY, FlowContext, Rule, Scratch, ScratchCounters,
-    Suppression, Threshold, ThresholdKind, ThresholdLists, Track,
+    Action, Alert, Classifications, DEFAULT_PRIORITY, FlowContext, FlowbitKind, Inspection, Rule,
+    Scratch, ScratchCounters, SharedBit, Suppression, Threshold, ThresholdKind, ThresholdLists,
+    Track,
 };
 
 use super::counts::Count;
@@ -39,6 +40,7 @@ impl Space {
             rules: Scratch::new(rules),
             found: Found {
                 alerts: Vec::with_capacity(MOST),
+                passed: Passed::No,
                 objects: Vec::new(),
                 lost: 0,
             },
@@ -50,10 +52,21 @@ impl Space {
     }
 }
 
+/// How far a flow is passed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Passed {
+    No,
+    /// By this packet: of it no other alerts are told than those of rules that pass.
+    Now,
+    /// By a packet before: nothing is told.
+    Before,
+}
+
 /// The alerts of one inspection.
 pub(super) struct Found {
-    /// Generator and number of each rule.
-    alerts: Vec<(u32, u32)>,
+    /// Generator and number of each rule, and whether it is one that passes.
+    alerts: Vec<((u32, u32), bool)>,
+    passed: Passed,
     /// The transactions that alerts are about, each with the number behind its last alert; those before it that
     /// no other one has are its own.
     objects: Vec<(usize, Transaction)>,
@@ -64,11 +77,40 @@ impl Found {
     /// Notes an alert, for when the context is free again.
     #[inline]
     pub(super) fn note(&mut self, alert: &Alert<'_>) {
+        let passes = alert.rule.action == Action::Pass;
+        if self.passed == Passed::Before || self.passed == Passed::Now && !passes {
+            return;
+        }
         if self.alerts.len() < MOST {
-            self.alerts.push((alert.rule.gid, alert.rule.sid));
+            self.alerts.push(((alert.rule.gid, alert.rule.sid), passes));
         } else {
             self.lost += 1;
         }
+    }
+
+    /// Begins with a packet, or the end, of a flow that was passed before, or not.
+    pub(super) fn begin(&mut self, is_passed: bool) {
+        self.passed = match is_passed {
+            true => Passed::Before,
+            false => Passed::No,
+        };
+    }
+
+    /// Notes the result of an inspection: where the flow is passed, what was noted of this packet is not told.
+    #[inline]
+    pub(super) fn after(&mut self, inspection: Inspection) {
+        if inspection.passed_flow && self.passed == Passed::No {
+            self.passed = Passed::Now;
+            self.alerts.retain(|(_, passes)| *passes);
+            // What was about a message before is forgotten with it.
+            self.objects.clear();
+            self.lost = 0;
+        }
+    }
+
+    /// True where this packet passes the flow.
+    pub(super) fn passes(&self) -> bool {
+        self.passed == Passed::Now
     }
 
     pub(super) fn is_empty(&self) -> bool {
@@ -107,6 +149,9 @@ struct Shown {
     /// Matches are dropped.
     blocks: bool,
     threshold: Option<Threshold>,
+    shared_bits: Vec<SharedBit>,
+    /// A match is written, and not only what it does with bits.
+    is_told: bool,
     suppressed: Vec<Suppression>,
     /// Keys of `metadata` and their values, in the order of their first values.
     metadata: Vec<(String, Vec<String>)>,
@@ -141,8 +186,12 @@ impl Catalogue {
                     .or(known.map(|known| known.priority))
                     .unwrap_or(DEFAULT_PRIORITY),
                 // Where others have matched is not known here.
-                blocks: blocks(rule) && !threshold.is_some_and(|t| t.awaits_others()),
+                blocks: blocks(rule)
+                    && !threshold.is_some_and(|t| t.awaits_others())
+                    && !rule.tests_shared(),
                 threshold,
+                shared_bits: rule.shared_bits.clone(),
+                is_told: rule.is_told(),
                 suppressed: thresholds.suppressions(rule.gid, rule.sid),
                 metadata: metadata(&rule.metadata),
             }
@@ -150,7 +199,7 @@ impl Catalogue {
         Catalogue(rules.map(|r| ((r.gid, r.sid), shown(r))).collect())
     }
 
-    /// Rules that only report since they have a threshold; `blocks` says which would drop.
+    /// Rules that only report since they have a threshold, or wait for bits of hosts; `blocks` says which would drop.
     pub(super) fn told_only<'r>(
         &self,
         rules: impl Iterator<Item = &'r Rule>,
@@ -197,6 +246,38 @@ impl fmt::Display for Key {
         }
         let mut addresses = self.addresses.iter().flatten();
         addresses.try_for_each(|address| write!(f, " {address}"))
+    }
+}
+
+/// The bits of hosts as steps of a gate: tests first, since a match that is not told changes none.
+fn gate_steps<'r>(
+    bits: &'r [SharedBit],
+    flow: &'r FlowContext,
+) -> impl Iterator<Item = GateStep<BitKey<'r>>> {
+    let step = |bit: &'r SharedBit| GateStep {
+        word: match bit.kind {
+            FlowbitKind::IsSet => GateWord::IsSet,
+            FlowbitKind::IsNotSet => GateWord::IsNotSet,
+            FlowbitKind::Set => GateWord::Set,
+            FlowbitKind::Unset => GateWord::Unset,
+            FlowbitKind::Toggle => GateWord::Toggle,
+        },
+        seconds: bit.seconds,
+        key: BitKey(bit, flow),
+    };
+    let of = |writes: bool| bits.iter().filter(move |bit| bit.kind.writes() == writes);
+    of(false).chain(of(true)).map(step)
+}
+
+/// Names a bit of the host, or of the pair of hosts, that a packet is of.
+struct BitKey<'r>(&'r SharedBit, &'r FlowContext);
+
+impl fmt::Display for BitKey<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let BitKey(bit, flow) = self;
+        let (first, second) = bit.owner.addresses(flow.source, flow.destination);
+        write!(f, "ids {} {first}", bit.name)?;
+        second.map_or(Ok(()), |second| write!(f, " {second}"))
     }
 }
 
@@ -264,19 +345,24 @@ fn tell_alerts(
     let mut blocked = false;
     let lost = core::mem::take(&mut found.lost);
     cx.count(Count::AlertsLost, lost);
-    cx.count(Count::Alerts, found.alerts.len() as u64 + lost);
-    for (number, key) in found.alerts.iter().enumerate() {
+    cx.count(Count::Alerts, lost);
+    for (number, (key, _)) in found.alerts.iter().enumerate() {
         let Some(rule) = catalogue.0.get(key) else {
             continue;
         };
+        cx.count(Count::Alerts, u64::from(rule.is_told));
+        let mut told = rule.is_told;
         blocked |= rule.blocks;
         let mut suppressed = rule.suppressed.iter();
         if suppressed.any(|one| one.covers(about.flow.source, about.flow.destination)) {
-            cx.count(Count::Suppressed, 1);
+            cx.count(Count::Suppressed, u64::from(told));
+            told = false;
+        }
+        if !told && rule.shared_bits.is_empty() {
             continue;
         }
         let object = found.object(number).or(about.under_way.as_ref());
-        write_alert(*key, rule, about, object, cx);
+        write_alert(*key, (rule, told), about, object, cx);
     }
     found.alerts.clear();
     found.objects.clear();
@@ -285,16 +371,22 @@ fn tell_alerts(
 
 fn write_alert(
     (gid, sid): (u32, u32),
-    rule: &Shown,
+    (rule, told): (&Shown, bool),
     about: &About<'_>,
     object: Option<&Transaction>,
     cx: &mut Context<'_>,
 ) {
     let (flow, recording) = (about.flow, about.recording);
     let mut event = cx.packet_event("alert");
-    if let Some(threshold) = &rule.threshold {
+    if let Some(threshold) = rule.threshold.as_ref().filter(|_| told) {
         let key = Key::of(threshold.track, (gid, sid), flow, about.id);
         event.limit(event_limit(threshold), key);
+    }
+    if !rule.shared_bits.is_empty() {
+        event.gate(told, gate_steps(&rule.shared_bits, flow));
+    }
+    if !told {
+        return;
     }
     ends(&mut event, flow, about.id);
     let direction = match flow.to_server {

@@ -1,6 +1,7 @@
 //! Settings of the IDS, and how rules are read out of them.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use schemars::JsonSchema;
 use serde::Deserialize;
@@ -11,6 +12,7 @@ use weir_signatures::{
 };
 
 use super::collect::Collected;
+use super::data;
 use super::lists::{self, Named};
 use super::protocols;
 use super::records::{AlertField, FileHash, RecordKind, Recording};
@@ -43,6 +45,10 @@ pub struct Settings {
     /// Name of a `classification.config`: descriptions and priorities of class
     /// types. Without it those that rule sets commonly rely on are used.
     pub classification_file: Option<String>,
+    /// Names of files with the categories of reputations, which `iprep` names: `NUMBER,NAME,DESCRIPTION` per line.
+    pub reputation_categories: Vec<String>,
+    /// Names of files with reputations of addresses and networks: `ADDRESS,CATEGORY,SCORE` per line, scores up to 127.
+    pub reputation_files: Vec<String>,
     /// Values of the `$NAME`s that rules use, written as in a rule's header
     /// (`10.0.0.0/8`, `[80,8080]`, `!$HOME_NET`). Names that end in `_PORTS`
     /// or `_PORT` are ports, all others addresses. `HOME_NET` and
@@ -81,6 +87,8 @@ impl Default for Settings {
             modify_files: Vec::new(),
             threshold_files: Vec::new(),
             classification_file: None,
+            reputation_categories: Vec::new(),
+            reputation_files: Vec::new(),
             vars: BTreeMap::new(),
             unsupported: OnUnsupported::Refuse,
             action: Act::Alert,
@@ -192,6 +200,25 @@ impl Settings {
         ]
     }
 
+    /// Gives the rules what they look up in files.
+    fn load_data(&self, all: &mut Collected, set_up: &mut SetUp<'_>) -> Result<(), SettingsError> {
+        let files = [
+            self.reputation_categories.as_slice(),
+            self.reputation_files.as_slice(),
+        ];
+        let scores = data::reputations(files, &mut |path, name| set_up.text(path, name))?;
+        let mut read = |name: &str| {
+            let text = set_up.text("rules", name);
+            text.map_err(|why| why.message)
+        };
+        let unusable = data::load(all, &Arc::new(scores), &mut read);
+        let Some((key, why)) = unusable.into_iter().next() else {
+            return Ok(());
+        };
+        let (line, text) = all.remove(key).unwrap_or_default();
+        Err(SettingsError::new("rules", why).at(&text, line, 1))
+    }
+
     /// Reads and compiles the rules.
     pub(super) fn compile(
         &self,
@@ -228,6 +255,7 @@ impl Settings {
                     .map_err(|error| told("classification-file", name, &[error]))?
             }
         };
+        self.load_data(&mut all, set_up)?;
         let thresholds = lists::thresholds(&self.threshold_files, &reading.variables, set_up)?;
         let blocks = |rule: &Rule| self.action.blocks(rule);
         let rules = all.rules();
@@ -240,8 +268,8 @@ impl Settings {
         let told_only = catalogue.told_only(rules.iter(), blocks);
         if told_only > 0 {
             set_up.warn(format!(
-                "{told_only} rules that would drop only report: their `threshold` or `detection_filter` \
-                 counts matches of other flows (`type limit` drops)"
+                "{told_only} rules that would drop only report: they wait for matches of other flows, by \
+                 `threshold`, `detection_filter`, `xbits` or `hostbits` (`type limit` drops)"
             ));
         }
         let options = CompileOptions {

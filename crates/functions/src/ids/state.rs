@@ -41,6 +41,7 @@ impl IdsState {
         let progress = self.progress;
         shown
             .flag("blocked", progress.is_blocked())
+            .flag("passed", progress.is_passed())
             .flag("followed", progress.is_followed())
             .flag("handshake", progress.all(fact::HANDSHAKE))
             .flag("unparsed", progress.is_unparsed())
@@ -104,6 +105,7 @@ mod fact {
     pub(super) const UNPARSED: u64 = 512;
     /// A packet of the side was inspected since it is known what the flow speaks.
     pub(super) const DECIDED_0: u64 = 1024;
+    pub(super) const PASSED: u64 = 4096;
     /// Lowest bit of what the flow speaks: 0 undecided, 1 other, 2 and more the protocols.
     pub(super) const APPLICATION: u32 = 16;
     pub(super) const APPLICATION_MASK: u64 = 0xff;
@@ -180,6 +182,16 @@ impl Progress {
 
     pub(super) fn block(&mut self) {
         self.facts |= fact::BLOCKED;
+    }
+
+    /// True once a rule has passed the flow: no rule looks at it any more.
+    #[inline]
+    pub(super) fn is_passed(self) -> bool {
+        self.all(fact::PASSED)
+    }
+
+    pub(super) fn pass(&mut self) {
+        self.facts |= fact::PASSED;
     }
 
     /// True where no more messages are read: no rule looks at those of this protocol.

@@ -55,6 +55,12 @@ pub(crate) struct IdsCheck {
     /// Thresholds and suppressions, as `threshold.config`; rules that they name and that are not there are told
     #[arg(long, value_name = "FILE")]
     pub(crate) thresholds: Vec<String>,
+    /// Categories of reputations, for rules with `iprep`
+    #[arg(long, value_name = "FILE")]
+    pub(crate) reputation_categories: Vec<String>,
+    /// Reputations of addresses, for rules with `iprep`
+    #[arg(long, value_name = "FILE")]
+    pub(crate) reputations: Vec<String>,
     /// `classification.config`; class types that it lacks are told
     #[arg(long, value_name = "FILE")]
     pub(crate) classification: Option<String>,

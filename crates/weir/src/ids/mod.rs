@@ -52,6 +52,11 @@ fn check(args: &IdsCheck) -> Outcome {
         let added = loading.thresholds(name, &chains::named_text(name)?);
         added.map_err(|error| wrong(&error))?;
     }
+    let files_of = [&args.reputation_categories, &args.reputations];
+    let scores = loading.reputations(files_of.map(Vec::as_slice), &mut |path, name| {
+        chains::named_text(name).map_err(|why| SettingsError::new(path, why.why()))
+    });
+    scores.map_err(|error| wrong(&error))?;
     for file in &files {
         let read = loading.file(file, &chains::named_text(file)?);
         read.map_err(|error| wrong(&error))?;
@@ -61,7 +66,10 @@ fn check(args: &IdsCheck) -> Outcome {
         Some(name) => Some((name.as_str(), chains::named_text(name)?)),
     };
     let classes = classes.as_ref().map(|(name, text)| (*name, text.as_str()));
-    let loaded = loading.end(classes).map_err(|error| wrong(&error))?;
+    let mut read =
+        |name: &str| chains::named_text(name).map_err(|failure| failure.why().to_owned());
+    let loaded = loading.end(classes, &mut read);
+    let loaded = loaded.map_err(|error| wrong(&error))?;
     match args.output {
         Format::Text => output::line(&show::text(&loaded, args.all))?,
         Format::Json => output::json(&show::value(&loaded, args.all))?,

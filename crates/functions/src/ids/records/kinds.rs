@@ -82,6 +82,11 @@ impl Recording {
         }
     }
 
+    /// True where records of any kind are written.
+    pub(in super::super) fn writes_any(&self) -> bool {
+        !self.kinds.is_empty()
+    }
+
     /// True where records of this kind are written.
     pub(in super::super) fn has(&self, kind: RecordKind) -> bool {
         self.kinds.contains(&kind)

@@ -1,0 +1,129 @@
+//! Files of values that rules name: read once each, and given to the rules.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use weir_nf::prelude::SettingsError;
+use weir_signatures::{DataKind, DataSet, Reputations, Rule};
+
+use super::collect::Collected;
+
+/// A file, the kind of its values, and whether they have numbers.
+type Place = (String, DataKind, bool);
+/// Reads a file by its name.
+type Read<'r> = &'r mut dyn FnMut(&str) -> Result<String, String>;
+
+/// The rules that can't be used, by generator and number, and why.
+pub(super) type Unusable = Vec<((u32, u32), String)>;
+
+/// Gives the rules the values of the files that they name. Names are those of files beside the file of the rule.
+pub(super) fn load(
+    rules: &mut Collected,
+    reputations: &Arc<Reputations>,
+    read: Read<'_>,
+) -> Unusable {
+    let mut known: BTreeMap<Place, Result<Arc<DataSet>, String>> = BTreeMap::new();
+    // A set has one file, which one of the rules that use it gives.
+    let mut named: BTreeMap<String, (String, DataKind)> = BTreeMap::new();
+    for (rule, text) in rules.with_texts() {
+        for test in rule.data_tests() {
+            if let Some((file, kind)) = &test.file {
+                named
+                    .entry(test.name.clone())
+                    .or_insert((beside(text, file), *kind));
+            }
+        }
+    }
+    let mut unusable = Vec::new();
+    for (rule, text) in rules.with_texts() {
+        let loaded = rule
+            .load_reputations(reputations)
+            .and_then(|()| load_rule(rule, text, &named, &mut known, read));
+        if let Err(why) = loaded {
+            unusable.push(((rule.gid, rule.sid), why));
+        }
+    }
+    unusable
+}
+
+fn load_rule(
+    rule: &mut Rule,
+    text: &str,
+    named: &BTreeMap<String, (String, DataKind)>,
+    known: &mut BTreeMap<Place, Result<Arc<DataSet>, String>>,
+    read: Read<'_>,
+) -> Result<(), String> {
+    for test in rule.data_tests() {
+        let own = test
+            .file
+            .as_ref()
+            .map(|(file, kind)| (beside(text, file), *kind));
+        let given = named.get(&test.name).cloned();
+        let (file, kind) = own.or(given).ok_or_else(|| {
+            format!(
+                "no rule says where the values of `{}` are: write `load FILE` beside it",
+                test.name
+            )
+        })?;
+        let place = (file, kind, test.is_numbered());
+        let values = known
+            .entry(place.clone())
+            .or_insert_with(|| read_set(&place, read));
+        test.load(values.clone()?);
+    }
+    Ok(())
+}
+
+fn read_set((file, kind, numbered): &Place, read: Read<'_>) -> Result<Arc<DataSet>, String> {
+    let text = read(file)?;
+    let set = DataSet::parse(*kind, *numbered, &text);
+    set.map(Arc::new)
+        .map_err(|(line, why)| format!("{file}:{line}: {why}"))
+}
+
+/// The name of a file that a text names: one beside it, unless it is a whole path.
+fn beside(text: &str, file: &str) -> String {
+    match text.rsplit_once('/') {
+        Some((folder, _)) if !file.starts_with('/') => format!("{folder}/{file}"),
+        _ => file.to_owned(),
+    }
+}
+
+/// Reads the files of reputations: those of categories, then those of scores.
+pub(super) fn reputations(
+    [categories, scores]: [&[String]; 2],
+    read: &mut dyn FnMut(&str, &str) -> Result<String, SettingsError>,
+) -> Result<Reputations, SettingsError> {
+    let mut all = Reputations::default();
+    type Add = fn(&mut Reputations, &str) -> Result<(), (usize, String)>;
+    let kinds: [(&str, &[String], Add); 2] = [
+        (
+            "reputation-categories",
+            categories,
+            Reputations::add_categories,
+        ),
+        ("reputation-files", scores, Reputations::add_scores),
+    ];
+    for (setting, names, add) in kinds {
+        for (number, name) in names.iter().enumerate() {
+            let path = format!("{setting}[{number}]");
+            let text = read(&path, name)?;
+            add(&mut all, &text)
+                .map_err(|(line, why)| SettingsError::new(path, why).at(name, line, 1))?;
+        }
+    }
+    Ok(all)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn files_are_those_beside_the_rules() {
+        assert_eq!(beside("rules", "a.lst"), "a.lst");
+        assert_eq!(beside("sets/x.rules", "a.lst"), "sets/a.lst");
+        assert_eq!(beside("sets/x.rules", "../a.lst"), "sets/../a.lst");
+        assert_eq!(beside("sets/x.rules", "/a.lst"), "/a.lst");
+    }
+}

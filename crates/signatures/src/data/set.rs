@@ -1,0 +1,231 @@
+//! The values of one file.
+
+use std::net::IpAddr;
+
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+
+/// Most values of a file.
+const MOST: usize = 2_000_000;
+
+/// What the values of a file are.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum DataKind {
+    /// Bytes, in base 64 (RFC 4648 section 4).
+    String,
+    /// MD5, 32 hexadecimal digits.
+    Md5,
+    /// SHA-1, 40 hexadecimal digits.
+    Sha1,
+    /// SHA-256, 64 hexadecimal digits.
+    Sha256,
+    /// IPv4 addresses.
+    Ipv4,
+    /// IPv6 addresses; IPv4 ones written as `::ffff:10.0.0.1` are those.
+    Ipv6,
+    /// Addresses of either version.
+    Ip,
+}
+
+impl DataKind {
+    /// The kind of this name.
+    pub(crate) fn named(name: &str) -> Option<DataKind> {
+        Some(match name {
+            "string" => DataKind::String,
+            "md5" => DataKind::Md5,
+            "sha1" => DataKind::Sha1,
+            "sha256" => DataKind::Sha256,
+            "ipv4" => DataKind::Ipv4,
+            "ipv6" => DataKind::Ipv6,
+            "ip" => DataKind::Ip,
+            _ => return None,
+        })
+    }
+
+    /// True for addresses, which are no bytes of a buffer.
+    pub(crate) fn is_address(self) -> bool {
+        matches!(self, DataKind::Ipv4 | DataKind::Ipv6 | DataKind::Ip)
+    }
+
+    /// Reads a value.
+    fn value(self, text: &str) -> Result<Vec<u8>, String> {
+        let digits = match self {
+            DataKind::String => {
+                let bytes = STANDARD.decode(text);
+                return bytes.map_err(|why| format!("`{text}` is not in base 64: {why}"));
+            }
+            DataKind::Md5 => 32,
+            DataKind::Sha1 => 40,
+            DataKind::Sha256 => 64,
+            DataKind::Ipv4 | DataKind::Ipv6 | DataKind::Ip => return self.address(text),
+        };
+        let bytes = text.as_bytes().as_chunks::<2>().0.iter().map(|pair| {
+            let pair = std::str::from_utf8(pair).ok()?;
+            u8::from_str_radix(pair, 16).ok()
+        });
+        let bytes: Option<Vec<u8>> = bytes.collect();
+        let is_hex = text.bytes().all(|byte| byte.is_ascii_hexdigit());
+        match bytes.filter(|_| is_hex && text.len() == digits) {
+            Some(bytes) => Ok(bytes),
+            None => Err(format!(
+                "`{text}` is not a hash of {digits} hexadecimal digits"
+            )),
+        }
+    }
+
+    fn address(self, text: &str) -> Result<Vec<u8>, String> {
+        let address: Result<IpAddr, _> = text.parse();
+        let address = address.map_err(|_| format!("`{text}` is not an IP address"))?;
+        Ok(match address {
+            IpAddr::V4(address) if self != DataKind::Ipv6 => address.octets().to_vec(),
+            IpAddr::V6(address) if self != DataKind::Ipv4 => match address.to_ipv4_mapped() {
+                Some(address) => address.octets().to_vec(),
+                None => address.octets().to_vec(),
+            },
+            _ => return Err(format!("`{text}` is of the other version of IP")),
+        })
+    }
+}
+
+/// The values of a file, each with a number where the file gives one.
+#[derive(Debug, PartialEq, Eq)]
+pub struct DataSet {
+    /// In order.
+    values: Vec<(Box<[u8]>, u16)>,
+    /// Of all of it.
+    fingerprint: u64,
+}
+
+impl DataSet {
+    /// Reads a file: one value per line, with `,NUMBER` behind it where `numbered`; of hashes what follows behind a
+    /// blank is passed over, as `md5sum` writes it. `#` begins a comment.
+    ///
+    /// # Errors
+    ///
+    /// The first line that is wrong, counted from 1, and what is wrong with it.
+    pub fn parse(kind: DataKind, numbered: bool, text: &str) -> Result<DataSet, (usize, String)> {
+        let mut values = Vec::new();
+        for (number, line) in text.lines().enumerate() {
+            let line = line.trim();
+            if line.is_empty() || line.starts_with('#') {
+                continue;
+            }
+            let wrong = |why: String| (number + 1, why);
+            let (value, behind) = match numbered {
+                true => line
+                    .rsplit_once(',')
+                    .ok_or_else(|| wrong("a number is missing: write `VALUE,NUMBER`".to_owned()))?,
+                false => (line, "0"),
+            };
+            let behind = behind.trim();
+            let of = behind.parse();
+            let of = of.map_err(|_| wrong(format!("`{behind}` is not a number up to 65535")))?;
+            let value = value.split_whitespace().next().unwrap_or(value);
+            values.push((kind.value(value).map_err(wrong)?.into_boxed_slice(), of));
+            if values.len() > MOST {
+                return Err(wrong(format!("a file has at most {MOST} values")));
+            }
+        }
+        // Of a value that is there twice the last line counts.
+        values.reverse();
+        values.sort_by(|(a, _), (b, _)| a.cmp(b));
+        values.dedup_by(|(a, _), (b, _)| a == b);
+        let fingerprint = fingerprint(&values);
+        Ok(DataSet {
+            values,
+            fingerprint,
+        })
+    }
+
+    /// The number of a value, 0 where the file gives none; `None` where it does not have the value.
+    #[inline]
+    pub fn get(&self, value: &[u8]) -> Option<u16> {
+        let found = self
+            .values
+            .binary_search_by(|(known, _)| (**known).cmp(value));
+        found
+            .ok()
+            .and_then(|place| self.values.get(place))
+            .map(|&(_, of)| of)
+    }
+
+    /// How many values there are.
+    pub fn len(&self) -> usize {
+        self.values.len()
+    }
+
+    /// True if there are none.
+    pub fn is_empty(&self) -> bool {
+        self.values.is_empty()
+    }
+
+    /// A number that other values do not have.
+    pub(crate) fn fingerprint(&self) -> u64 {
+        self.fingerprint
+    }
+}
+
+/// FNV-1a.
+fn fingerprint(values: &[(Box<[u8]>, u16)]) -> u64 {
+    let mut hash: u64 = 0xcbf2_9ce4_8422_2325;
+    for (value, of) in values {
+        let length = (value.len() as u64).to_le_bytes();
+        for &byte in length.iter().chain(&**value).chain(&of.to_le_bytes()) {
+            hash = (hash ^ u64::from(byte)).wrapping_mul(0x0000_0100_0000_01b3);
+        }
+    }
+    hash
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn values_of_each_kind() {
+        let hash = "0123456789abcdefABCDEF0123456789";
+        for (kind, line, value) in [
+            (DataKind::String, "bXlpZA==", b"myid".to_vec()),
+            (
+                DataKind::Md5,
+                hash,
+                vec![
+                    0x01, 0x23, 0x45, 0x67, 0x89, 0xab, 0xcd, 0xef, 0xab, 0xcd, 0xef, 1, 0x23,
+                    0x45, 0x67, 0x89,
+                ],
+            ),
+            (DataKind::Ipv4, "10.0.0.1", vec![10, 0, 0, 1]),
+            (DataKind::Ip, "::ffff:10.0.0.1", vec![10, 0, 0, 1]),
+        ] {
+            let set = DataSet::parse(kind, false, &format!("# list\n\n{line}  name of a file\n"));
+            let set = set.unwrap();
+            assert_eq!((set.get(&value), set.len()), (Some(0), 1), "{line}");
+            assert_eq!(set.get(b"other"), None);
+        }
+        for (kind, line) in [
+            (DataKind::String, "?"),
+            (DataKind::Md5, "0123"),
+            (DataKind::Md5, "+123456789abcdefABCDEF0123456789"),
+            (DataKind::Sha256, hash),
+            (DataKind::Ipv4, "::1"),
+            (DataKind::Ipv6, "10.0.0.1"),
+            (DataKind::Ip, "10.0.0"),
+        ] {
+            let (number, _) = DataSet::parse(kind, false, &format!("\n{line}")).unwrap_err();
+            assert_eq!(number, 2, "{line}");
+        }
+    }
+
+    #[test]
+    fn the_last_line_of_a_value_counts() {
+        let numbered = |text| DataSet::parse(DataKind::Ipv4, true, text);
+        let set = numbered("10.0.0.2,7\n10.0.0.1,1\n10.0.0.1, 65535\n").unwrap();
+        assert_eq!(set.get(&[10, 0, 0, 1]), Some(65_535));
+        assert_eq!((set.get(&[10, 0, 0, 2]), set.len()), (Some(7), 2));
+        assert!(numbered("10.0.0.1\n").is_err() && numbered("10.0.0.1,65536\n").is_err());
+        let same = numbered("10.0.0.1,65535\n10.0.0.2,7\n").unwrap();
+        assert_eq!(set.fingerprint(), same.fingerprint());
+        let other = numbered("10.0.0.1,65535\n10.0.0.2,8\n").unwrap();
+        assert_ne!(set.fingerprint(), other.fingerprint());
+    }
+}
