@@ -373,6 +373,55 @@ fn a_write_whose_answer_is_lost_is_done_once() {
     assert_eq!(store.load(), Ok((1, vec![some("a", 1, 10)])));
 }
 
+#[test]
+fn an_etcd_without_room_loses_no_write() {
+    let members = Members::start_small(24 << 20);
+    let store = leads(&candidate(&members, "the first"));
+    let mut last = 0;
+    let why = loop {
+        match store.put(&some("a", last + 1, 900_000)) {
+            Ok(()) => last += 1,
+            Err(why) => break why,
+        }
+        assert!(last < 1_000, "it never was full");
+    };
+    assert!(why.contains("space exceeded") && last > 3, "{last}: {why}");
+    // Nothing can be written, and it goes on to lead.
+    let full = store.put(&some("a", 5_000, 10)).unwrap_err();
+    assert!(full.contains("space exceeded") && store.leads(), "{full}");
+    let (revision, all) = store.load().unwrap();
+    assert!([last, last + 1].contains(&revision), "{revision} {last}");
+    assert_eq!(all, [some("a", revision, 900_000)]);
+    // An operator makes room.
+    let leader = members.ask(0, "/v3/kv/range", LEADER).unwrap();
+    let field = |name: &str| {
+        let (_, rest) = leader.split_once(&format!("\"{name}\":\"")).unwrap();
+        rest.split('"').next().unwrap()
+    };
+    let (now, member) = (field("revision"), field("member_id"));
+    for (path, body) in [
+        (
+            "kv/compaction",
+            format!("{{\"revision\":\"{now}\",\"physical\":true}}"),
+        ),
+        ("maintenance/defragment", "{}".to_owned()),
+        (
+            "maintenance/alarm",
+            format!(
+                "{{\"action\":\"DEACTIVATE\",\"memberID\":\"{member}\",\"alarm\":\"NOSPACE\"}}"
+            ),
+        ),
+    ] {
+        members.ask(0, &format!("/v3/{path}"), &body).unwrap();
+    }
+    // Each write is done, the first one behind it as well.
+    store.remove("a").unwrap();
+    assert_eq!(store.load(), Ok((revision, vec![])));
+    store.put(&some("b", 6_000, 900_000)).unwrap();
+    assert_eq!(store.load(), Ok((6_000, vec![some("b", 6_000, 900_000)])));
+    assert!(store.leads());
+}
+
 /// A certificate of an authority, for the loopback.
 fn issue(authority: &rcgen::Issuer<'_, rcgen::KeyPair>) -> (String, String) {
     let key = rcgen::KeyPair::generate().unwrap();
@@ -412,7 +461,7 @@ fn members_and_coordinators_show_certificates() {
         "--trusted-ca-file",
         &authority.display().to_string(),
     ];
-    let members = Members::start_with(1, words.map(str::to_owned).to_vec());
+    let members = Members::start_with(1, words.map(str::to_owned).to_vec(), 0);
     let with = |tls| EtcdPlace {
         tls,
         ..place(&members)

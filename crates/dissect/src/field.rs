@@ -128,6 +128,8 @@ named! {
         HttpResponseBody "http.response_body";
         /// Content of a file: an HTTP body, decompressed, or a decoded part of a mail.
         FileData "file.data";
+        /// Name of the file that a part of a mail is.
+        FileName "file.name";
         /// One name asked for, labels joined by dots; one value for each question.
         DnsQuery "dns.query";
         /// Name of an answer's owner; one value for each record.

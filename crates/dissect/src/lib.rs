@@ -19,6 +19,7 @@ mod ftp;
 pub mod http;
 mod limits;
 mod lines;
+mod mime;
 mod smtp;
 mod snapshot;
 mod ssh;

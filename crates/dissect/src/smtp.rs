@@ -1,11 +1,12 @@
 //! SMTP (RFC 5321): commands, replies and mails.
 //!
-//! A mail is handed out as `file.data` once it is whole: header and body as sent, without the dots that
-//! SMTP adds, up to the bound of a body. Its MIME parts are not decoded.
+//! A mail is handed out once it is whole, up to the bound of a body: each of its parts as `file.data`, decoded,
+//! with its name where it has one.
 
 use crate::field::{Field, Notice, Number, Protocol};
 use crate::limits::Limits;
 use crate::lines::{Line, Lines, code, word};
+use crate::mime;
 use crate::snapshot::{Reader, SnapshotError, put_bytes, put_u8, put_u32};
 use crate::values::{Phase, Sink, Value};
 
@@ -100,17 +101,24 @@ impl Smtp {
         }
     }
 
-    /// Hands out the mail.
+    /// Hands out the mail, part by part.
     fn give(&mut self, sink: &mut Sink<'_, '_>) {
-        sink.values.clear();
-        let body = [Value {
-            field: Field::FileData,
-            bytes: &self.mail,
-            old: 0,
-            complete: !self.full,
-        }];
-        let of = (Protocol::Smtp, true);
-        (sink.take)(&sink.values.message(of, Phase::Body, true, &body));
+        let parts = mime::parts(&self.mail, !self.full);
+        for (number, part) in (1..).zip(&parts) {
+            sink.values.clear();
+            if !part.name.is_empty() {
+                sink.values.put(Field::FileName, &part.name);
+            }
+            let body = [Value {
+                field: Field::FileData,
+                bytes: &part.bytes,
+                old: 0,
+                complete: part.complete,
+            }];
+            let is_last = number == parts.len();
+            let of = (Protocol::Smtp, true);
+            (sink.take)(&sink.values.message(of, Phase::Body, is_last, &body));
+        }
         self.mail = Vec::new();
         self.full = false;
     }

@@ -96,7 +96,7 @@ pub(crate) enum Passage {
     Written,
     /// A test has failed.
     Unmet,
-    /// It was there for its changes alone.
+    /// It was there for its changes alone, whether it has made them or not.
     Silent,
 }
 
@@ -114,7 +114,10 @@ impl Bits {
                 .find(|known| known.word() == word)?;
             let seconds: u32 = parts.next()?.parse().ok()?;
             if !self.take(word, time, seconds, parts.next()?.as_bytes()) {
-                return Some(Passage::Unmet);
+                return Some(match told {
+                    true => Passage::Unmet,
+                    false => Passage::Silent,
+                });
             }
         }
         Some(match told {

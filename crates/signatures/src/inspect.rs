@@ -83,6 +83,65 @@ impl<'a> Subject<'a> {
     }
 }
 
+/// A rule that is tried.
+struct Attempt<'a> {
+    rule: &'a Compiled,
+    number: u32,
+    /// [`ON_STREAM`], [`ON_PACKET`].
+    sources: u8,
+    /// Where its fast pattern was found last.
+    hit: u64,
+    /// Stream offset of the first new byte.
+    new_from: u64,
+    /// A rule that has matched in the stream is tried on the packet as well.
+    also_packet: bool,
+}
+
+impl Attempt<'_> {
+    /// True if the rule has matched.
+    #[inline]
+    fn run(
+        &self,
+        subject: &Subject<'_>,
+        state: &mut StreamState,
+        bits: &mut FlowVars,
+        scratch: &mut Scratch,
+        report: &mut impl FnMut(MatchedIn, &mut FlowVars),
+    ) -> bool {
+        let rule = self.rule;
+        let of_all = rule.rule.applications.is_empty();
+        if subject.again && of_all
+            || !rule.speaks(subject.flow.application)
+            || !rule.header_matches(subject.flow)
+            || !rule.tests_hold(subject.packet)
+        {
+            return false;
+        }
+        let mut matched = false;
+        if self.sources & ON_STREAM != 0
+            && let Some(bytes) = subject.stream
+        {
+            let search = StreamSearch {
+                rule,
+                number: self.number,
+                hit: self.hit,
+                new_from: self.new_from,
+                bytes,
+            };
+            matched = search.run(state, bits, scratch, report);
+        }
+        if self.sources & ON_PACKET != 0
+            && (!matched || self.also_packet)
+            && let Some(packet) = subject.packet
+            && rule.matches_packet(packet, subject.stream, bits, scratch)
+        {
+            report(MatchedIn::Packet, bits);
+            matched = true;
+        }
+        matched
+    }
+}
+
 impl RuleSet {
     /// Tries the rules on a packet.
     ///
@@ -195,37 +254,20 @@ impl RuleSet {
             let Some(rule) = self.rules.get(number as usize) else {
                 continue;
             };
-            let of_all = rule.rule.applications.is_empty();
-            if subject.again && of_all
-                || !rule.speaks(subject.flow.application)
-                || !rule.header_matches(subject.flow)
-                || !rule.tests_hold(subject.packet)
-            {
-                continue;
-            }
+            let start = scratch.clock.start();
+            let attempt = Attempt {
+                rule,
+                number,
+                sources,
+                hit,
+                new_from,
+                also_packet: self.report_packet_and_stream,
+            };
             let mut report = |matched_in: MatchedIn, bits: &mut FlowVars| {
                 rule.report(matched_in, bits, &mut inspection, on_alert);
             };
-            let mut matched = false;
-            if sources & ON_STREAM != 0
-                && let Some(bytes) = subject.stream
-            {
-                let search = StreamSearch {
-                    rule,
-                    number,
-                    hit,
-                    new_from,
-                    bytes,
-                };
-                matched = search.run(state, bits, scratch, &mut report);
-            }
-            if sources & ON_PACKET != 0
-                && (!matched || self.report_packet_and_stream)
-                && let Some(packet) = subject.packet
-                && rule.matches_packet(packet, subject.stream, bits, scratch)
-            {
-                report(MatchedIn::Packet, bits);
-            }
+            let matched = attempt.run(subject, state, bits, scratch, &mut report);
+            scratch.clock.stop(start, (number, &rule.rule), matched);
             if inspection.passed {
                 break;
             }
@@ -474,6 +516,12 @@ impl Compiled {
     /// Protocol, direction, connection state, addresses and ports.
     #[inline]
     pub(crate) fn header_matches(&self, flow: &FlowContext) -> bool {
+        // Files are looked into last.
+        self.ends_match(flow) && self.rule.addresses.iter().all(|test| test.holds(flow))
+    }
+
+    #[inline]
+    fn ends_match(&self, flow: &FlowContext) -> bool {
         let rule = &self.rule;
         let direction = match rule.flow.direction {
             None => true,
@@ -486,7 +534,6 @@ impl Compiled {
                 .established
                 .is_some_and(|wanted| wanted != flow.established)
             || !self.protocol_matches(flow)
-            || !rule.addresses.iter().all(|test| test.holds(flow))
         {
             return false;
         }

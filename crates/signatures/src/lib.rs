@@ -109,6 +109,7 @@ mod packet_tests;
 mod parse;
 mod pcre;
 mod prefilter;
+mod profile;
 mod ranges;
 mod raw_option;
 mod requires;
@@ -148,6 +149,7 @@ pub use numbers::{AppNumber, NumberTest};
 pub use parse::{
     ParseOptions, Parsed, Unsupported, parse_rules, parse_rules_lossy, parse_rules_with,
 };
+pub use profile::{Profile, RuleCost};
 pub use ranges::{AddressSet, Element, PortSet, RangeSet};
 pub use rule::{
     Action, Direction, FlagsMode, FlagsTest, FlowCondition, FlowbitKind, FlowbitOperation,

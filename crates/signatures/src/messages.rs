@@ -120,6 +120,7 @@ impl RuleSet {
             let Some(rule) = self.rules.get(number as usize) else {
                 continue;
             };
+            let start = scratch.clock.start();
             let (numbers, events) = (&rule.rule.numbers, &rule.rule.events);
             if state.rules.contains(&(number + 1))
                 || !events.iter().all(|&event| message.events.contains(event))
@@ -130,8 +131,10 @@ impl RuleSet {
                 || !rule.bits_hold(bits)
                 || !rule.holds_on(message, &changed, scratch)
             {
+                scratch.clock.stop(start, (number, &rule.rule), false);
                 continue;
             }
+            scratch.clock.stop(start, (number, &rule.rule), true);
             scratch.counters.alerts_forgotten += u64::from(state.note(number + 1));
             rule.report(MatchedIn::Message, bits, &mut inspection, on_alert);
             if inspection.passed {

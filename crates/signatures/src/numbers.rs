@@ -54,7 +54,12 @@ impl AppNumber {
         }
     }
 
-    /// The protocol of the messages that may have it.
+    /// True of a number of files, which several protocols have.
+    pub(crate) fn is_of_files(self) -> bool {
+        self == AppNumber::FileSize
+    }
+
+    /// The protocol of the messages that may have it; of a file's number that of most files.
     pub fn protocol(self) -> AppProtocol {
         match self {
             AppNumber::DnsOpcode | AppNumber::DnsRcode | AppNumber::DnsRrtype => AppProtocol::Dns,

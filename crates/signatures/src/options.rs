@@ -390,12 +390,8 @@ impl Builder<'_> {
 
     /// The address selected is one of the values of a file.
     fn address_data(&mut self, option: &RawOption) -> Result<(), Fault> {
-        let test = data::parse(self.text, option)?;
-        if test
-            .file
-            .as_ref()
-            .is_some_and(|(_, kind)| !kind.is_address())
-        {
+        let test = data::parse(self.text, option, true)?;
+        if test.kind.is_some_and(|kind| !test.takes(kind)) {
             let message = "behind `ip.src` and `ip.dst` values are addresses";
             return Err(Fault::new(option.value, message).help("write `type ip`"));
         }
@@ -411,7 +407,11 @@ impl Builder<'_> {
 fn check_protocols(rule: &Rule, at: Span) -> Result<(), Fault> {
     let spoken = rule.applications.iter().filter(|test| !test.negated);
     let spoken = spoken.filter_map(|test| test.protocol);
-    let numbers = rule.numbers.iter().map(|test| test.number.protocol());
+    let numbers = rule
+        .numbers
+        .iter()
+        .filter(|test| !test.number.is_of_files());
+    let numbers = numbers.map(|test| test.number.protocol());
     let events = rule.events.iter().map(|event| event.protocol());
     let buffers = rule.sections.iter().filter_map(|section| section.buffer);
     let buffers = buffers.filter_map(|buffer| match buffer.info().origin {

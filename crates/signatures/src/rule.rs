@@ -383,7 +383,15 @@ impl Rule {
 
     /// The protocol of the numbers or events that the rule asks for.
     pub(crate) fn head_protocol(&self) -> Option<AppProtocol> {
-        let number = self.numbers.first().map(|test| test.number.protocol());
+        let spoken = self.applications.iter().find(|test| !test.negated);
+        let spoken = spoken.and_then(|test| test.protocol);
+        let number = self
+            .numbers
+            .first()
+            .map(|test| match test.number.is_of_files() {
+                true => spoken.unwrap_or(test.number.protocol()),
+                false => test.number.protocol(),
+            });
         number.or_else(|| self.events.first().map(|event| event.protocol()))
     }
 

@@ -2,6 +2,7 @@
 
 use crate::evaluate::Workspace;
 use crate::matcher::Ends;
+use crate::profile::{Clock, Profile};
 use crate::transform::Changed;
 
 /// Counts of what inspection could not remember or search to the end, since the scratch was made.
@@ -32,6 +33,7 @@ pub struct Scratch {
     /// Buffers of the message at hand, with changes.
     pub(crate) changed: Changed,
     pub(crate) counters: ScratchCounters,
+    pub(crate) clock: Clock,
 }
 
 impl Scratch {
@@ -44,9 +46,17 @@ impl Scratch {
             workspace: Workspace::default(),
             changed: Changed::default(),
             counters: ScratchCounters::default(),
+            clock: Clock::default(),
         };
         scratch.candidates.begin(rules);
         scratch
+    }
+
+    /// The same, which notes the cost of rules.
+    #[must_use]
+    pub fn profiled(mut self, profile: Profile) -> Self {
+        self.clock.profile = Some(profile);
+        self
     }
 
     /// The counters so far.

@@ -217,13 +217,9 @@ impl<'a> Sections<'a> {
 
     /// The buffer selected is one of the values of a file.
     fn data(&mut self, option: &RawOption) -> Result<(), Fault> {
-        let test = data::parse(self.text, option)?;
+        let test = data::parse(self.text, option, false)?;
         let fault = |why: &str| Fault::new(option.value, format!("`{}` {why}", option.keyword));
-        if test
-            .file
-            .as_ref()
-            .is_some_and(|(_, kind)| kind.is_address())
-        {
+        if test.kind.is_some_and(|kind| !test.takes(kind)) {
             return Err(fault("of addresses needs `ip.src` or `ip.dst` before it"));
         }
         if self.sticky.buffer.is_none() && !self.decoded {

@@ -8,8 +8,10 @@ use crate::raw_option::RawOption;
 use crate::rule::FlowbitKind;
 use crate::threshold::parts;
 
-/// How long a bit stays set where the rule does not say it, in seconds (as in Suricata).
+/// How long a bit of `xbits`, and one of `hostbits`, stays set where the rule does not say it, in seconds (as in
+/// Suricata).
 const EXPIRE: u32 = 30;
+const HOST_EXPIRE: u32 = 300;
 
 /// The owner of a bit.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -103,6 +105,9 @@ pub(crate) fn parse(text: &str, option: &RawOption) -> Result<Option<SharedBit>,
         kind,
         name: name.to_owned(),
         owner,
-        seconds: seconds.unwrap_or(EXPIRE),
+        seconds: seconds.unwrap_or(match keyword {
+            "xbits" => EXPIRE,
+            _ => HOST_EXPIRE,
+        }),
     }))
 }

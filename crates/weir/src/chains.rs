@@ -198,6 +198,11 @@ pub(crate) fn named_text(name: &str) -> Result<String, Failure> {
     files.text(name).map_err(Failure::outside)
 }
 
+/// Hands out files as a command names them.
+pub(crate) fn with_files<T>(work: impl FnOnce(&mut dyn Sources) -> T) -> T {
+    work(&mut Files::new(PathBuf::new(), From::Anything))
+}
+
 /// The values that rules' variables have in a `suricata.yaml`.
 pub(crate) fn suricata_variables(path: &Path) -> Result<BTreeMap<String, String>, Failure> {
     weir_graph::suricata_variables(&path.display().to_string(), &text_of(path, From::Anything)?)

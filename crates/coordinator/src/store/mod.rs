@@ -93,9 +93,16 @@ impl Store {
     /// The store of the coordinator that leads.
     fn in_etcd(etcd: EtcdStore) -> Result<Store, String> {
         // The service manager's folder is this process's alone; others may write into that of all.
-        let folder = std::env::var_os("RUNTIME_DIRECTORY").filter(|folder| !folder.is_empty());
-        let folder = folder.map_or_else(std::env::temp_dir, PathBuf::from);
-        match Scratch::within(&folder) {
+        let own = std::env::var("RUNTIME_DIRECTORY").unwrap_or_default();
+        let own = own.split(':').next().unwrap_or("").to_owned();
+        let (folder, scratch) = match own.as_str() {
+            "" => (std::env::temp_dir(), Scratch::within(&std::env::temp_dir())),
+            own => (
+                PathBuf::from(own),
+                Scratch::new(Path::new(own).join("coordinator-scratch")),
+            ),
+        };
+        match scratch {
             Ok(scratch) => Ok(Store {
                 place: Place::Etcd(etcd),
                 scratch,

@@ -15,17 +15,24 @@ pub(crate) struct Members {
     ports: Vec<[u16; 2]>,
     /// Words about TLS for clients, and the scheme.
     tls: Vec<String>,
+    /// Octets that each may take; 0: as etcd is delivered.
+    quota: u64,
     running: Vec<Option<Child>>,
 }
 
 impl Members {
     /// So many, each with a disk of its own.
     pub(crate) fn start(many: usize) -> Members {
-        Members::start_with(many, Vec::new())
+        Members::start_with(many, Vec::new(), 0)
+    }
+
+    /// One, which may take so many octets.
+    pub(crate) fn start_small(quota: u64) -> Members {
+        Members::start_with(1, Vec::new(), quota)
     }
 
     /// The same, with words about TLS for clients.
-    pub(crate) fn start_with(many: usize, tls: Vec<String>) -> Members {
+    pub(crate) fn start_with(many: usize, tls: Vec<String>, quota: u64) -> Members {
         // Held together, so that no two are the same.
         let held: Vec<TcpListener> = (0..2 * many)
             .map(|_| TcpListener::bind("127.0.0.1:0").unwrap())
@@ -42,6 +49,7 @@ impl Members {
             folder,
             ports,
             tls,
+            quota,
             running: (0..many).map(|_| None).collect(),
         };
         (0..many).for_each(|member| members.run(member));
@@ -77,6 +85,7 @@ impl Members {
             ])
             .args(["--initial-cluster", &cluster.join(",")])
             .args(&self.tls)
+            .arg(format!("--quota-backend-bytes={}", self.quota))
             .stdout(Stdio::null())
             .stderr(log)
             .spawn()

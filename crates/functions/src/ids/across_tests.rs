@@ -49,6 +49,33 @@ alert http any any -> any any (http.method; content:"GET"; sid:8;)"#;
 }
 
 #[test]
+fn a_message_passes_the_datagram_that_brings_it() {
+    let rules = r#"pass dns any any -> any any (dns.query; content:"good"; sid:1;)
+drop udp any any -> any 53 (sid:2;)"#;
+    let query = |name: &str| {
+        let mut query = vec![0, 7, 1, 0, 0, 1, 0, 0, 0, 0, 0, 0, name.len() as u8];
+        query.extend_from_slice(name.as_bytes());
+        query.extend_from_slice(&[0, 0, 1, 0, 1]);
+        query
+    };
+    for (name, passes, expected) in [("good", true, &[][..]), ("evil", false, &[2])] {
+        let mut harness = ids(Settings {
+            action: Act::Rule,
+            ..with(rules)
+        });
+        let ends = ("10.0.0.1:9", "192.0.2.1:53");
+        assert_eq!(send(&mut harness, 0, ends, &query(name)), passes, "{name}");
+        assert_eq!(sids(&mut harness), expected, "{name}");
+        assert_eq!(
+            send(&mut harness, 1, ends, &query("evil")),
+            passes,
+            "{name}"
+        );
+        assert_eq!(sids(&mut harness), [0; 0], "{name}");
+    }
+}
+
+#[test]
 fn records_of_a_passed_flow_go_on() {
     let mut harness = ids(Settings {
         records: vec![RecordKind::Http],
@@ -73,7 +100,9 @@ fn bits_of_hosts_are_seen_by_other_flows() {
 alert udp any any -> any 2 (content:"open"; xbits:isset,knocked,track ip_src; sid:2;)
 alert udp any any -> any 3 (content:"open"; hostbits:isnotset,knocked,src; hostbits:set,seen,dst,5; sid:3;)
 alert udp any any -> any any (content:"pair"; xbits:toggle,both,track ip_pair; sid:4;)
-alert udp any any -> any any (content:"pair"; xbits:isset,both,track ip_pair; sid:5;)"#;
+alert udp any any -> any any (content:"pair"; xbits:isset,both,track ip_pair; sid:5;)
+alert udp any any -> any 4 (content:"host"; hostbits:set,late,src; sid:6;)
+alert udp any any -> any 5 (content:"host"; hostbits:isset,late,src; sid:7;)"#;
     let mut harness = ids(with(rules));
     let (a, b) = ("10.0.0.1:9", "10.0.0.2:9");
     for (after, ends, payload, expected) in [
@@ -89,13 +118,17 @@ alert udp any any -> any any (content:"pair"; xbits:isset,both,track ip_pair; si
         // A rule that sets a bit comes before one that asks for it, and either order is the same pair.
         (1, (a, "10.0.0.2:7"), "pair", &[4, 5]),
         (1, (b, "10.0.0.1:8"), "pair", &[4]),
+        // Where a rule does not say how long, a host's bit stays for 300 s.
+        (1, (a, "192.0.2.1:4"), "host", &[6]),
+        (299_000, (a, "192.0.2.1:5"), "host", &[7]),
+        (2_000, (a, "192.0.2.1:5"), "host", &[]),
         (1, ("[2001:db8::1]:1", "[2001:db8::2]:1"), "pair", &[4, 5]),
     ] {
         assert!(send(&mut harness, after, ends, payload.as_bytes()));
         assert_eq!(sids(&mut harness), expected, "{ends:?} {payload}");
     }
     // Those that are not told are not counted.
-    assert_eq!(harness.counter("ids", "alerts"), 4 + 4 + 5);
+    assert_eq!(harness.counter("ids", "alerts"), 4 + 4 + 5 + 3);
 }
 
 #[test]
@@ -149,6 +182,47 @@ drop udp any any -> any any (content:"y"; xbits:set,a,track ip_src; sid:2;)"#;
         let error = refused(settings(rule), &[]).to_string();
         assert!(error.contains(part), "{error}");
     }
+}
+
+#[test]
+fn a_set_has_one_file_and_one_type() {
+    static FILES: &[(&str, &str)] = &[("hosts", "YQ==\n"), ("other", "Yg==\n")];
+    let load = "alert http any any -> any any (http.host; dataset:isset,a,type string,load hosts; sid:1;)\n";
+    for (other, part) in [
+        (
+            "http.host; dataset:isset,a,type string,load other;",
+            "two files or types",
+        ),
+        (
+            "http.host; dataset:isset,a,type md5;",
+            "values of another type",
+        ),
+        (
+            "http.host; content:\"a\"; ip.src; dataset:isnotset,a;",
+            "values of another type",
+        ),
+    ] {
+        let rules = format!("{load}alert http any any -> any any ({other} sid:2;)");
+        let error = refused(with(&rules), FILES).to_string();
+        assert!(error.contains(part), "{other}: {error}");
+        // Where rules may be left out, these are, and the warning says why.
+        let settings = Settings {
+            unsupported: OnUnsupported::Skip,
+            ..with(&rules)
+        };
+        let builder = Harness::builder().with_sources::<Ids>(settings, &mut Files(FILES));
+        let builder = builder.unwrap();
+        let warning = builder.warnings()[0].to_string();
+        assert!(
+            warning.contains(part) && warning.contains("left out"),
+            "{warning}"
+        );
+    }
+    // A file of hashes has no name.
+    let hashes = "alert http any any -> any any (filemd5:a; sid:1;)\n\
+                  alert http any any -> any any (http.host; dataset:isset,a; sid:2;)";
+    let error = refused(with(hashes), &[("a", "")]).to_string();
+    assert!(error.contains("no rule says where"), "{error}");
 }
 
 const REQUEST: &[u8] = b"GET /a HTTP/1.1\r\nHost: bad.example\r\nUser-Agent: curl\r\n\r\n";

@@ -16,24 +16,17 @@ type Read<'r> = &'r mut dyn FnMut(&str) -> Result<String, String>;
 /// The rules that can't be used, by generator and number, and why.
 pub(super) type Unusable = Vec<((u32, u32), String)>;
 
+/// The file of each named set, and the kind of its values; `Err` of one that has two.
+type Named = BTreeMap<String, Result<(String, DataKind), String>>;
+
 /// Gives the rules the values of the files that they name. Names are those of files beside the file of the rule.
 pub(super) fn load(
     rules: &mut Collected,
     reputations: &Arc<Reputations>,
     read: Read<'_>,
 ) -> Unusable {
+    let named = named(rules);
     let mut known: BTreeMap<Place, Result<Arc<DataSet>, String>> = BTreeMap::new();
-    // A set has one file, which one of the rules that use it gives.
-    let mut named: BTreeMap<String, (String, DataKind)> = BTreeMap::new();
-    for (rule, text) in rules.with_texts() {
-        for test in rule.data_tests() {
-            if let Some((file, kind)) = &test.file {
-                named
-                    .entry(test.name.clone())
-                    .or_insert((beside(text, file), *kind));
-            }
-        }
-    }
     let mut unusable = Vec::new();
     for (rule, text) in rules.with_texts() {
         let loaded = rule
@@ -46,10 +39,30 @@ pub(super) fn load(
     unusable
 }
 
+/// A set has one file, which one of the rules that use it gives.
+fn named(rules: &mut Collected) -> Named {
+    let mut named = Named::new();
+    for (rule, text) in rules.with_texts() {
+        for test in rule.data_tests() {
+            let (Some(name), Some(file), Some(kind)) = (&test.name, &test.file, test.kind) else {
+                continue;
+            };
+            let given = (beside(text, file), kind);
+            let known = named
+                .entry(name.clone())
+                .or_insert_with(|| Ok(given.clone()));
+            if known.as_ref().is_ok_and(|known| *known != given) {
+                *known = Err(format!("rules give two files or types to the set `{name}`"));
+            }
+        }
+    }
+    named
+}
+
 fn load_rule(
     rule: &mut Rule,
     text: &str,
-    named: &BTreeMap<String, (String, DataKind)>,
+    named: &Named,
     known: &mut BTreeMap<Place, Result<Arc<DataSet>, String>>,
     read: Read<'_>,
 ) -> Result<(), String> {
@@ -57,14 +70,22 @@ fn load_rule(
         let own = test
             .file
             .as_ref()
-            .map(|(file, kind)| (beside(text, file), *kind));
-        let given = named.get(&test.name).cloned();
-        let (file, kind) = own.or(given).ok_or_else(|| {
-            format!(
-                "no rule says where the values of `{}` are: write `load FILE` beside it",
-                test.name
-            )
-        })?;
+            .map(|file| beside(text, file))
+            .zip(test.kind);
+        let (file, kind) = match &test.name {
+            None => own.ok_or("a file of hashes is named")?,
+            Some(name) => named.get(name).cloned().unwrap_or_else(|| {
+                Err(format!(
+                    "no rule says where the values of `{name}` are: write `load FILE` beside it"
+                ))
+            })?,
+        };
+        if !test.takes(kind) {
+            let name = test.name.as_deref().unwrap_or(&file);
+            return Err(format!(
+                "the set `{name}` has values of another type than is looked up"
+            ));
+        }
         let place = (file, kind, test.is_numbered());
         let values = known
             .entry(place.clone())

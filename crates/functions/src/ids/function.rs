@@ -93,6 +93,7 @@ sends no reset.",
             limits,
             window: settings.window as usize,
             midstream: settings.midstream,
+            profile: settings.profile,
         })
     }
 
@@ -168,7 +169,11 @@ sends no reset.",
     }
 
     fn work_space(&self) -> WorkSpace {
-        WorkSpace::new(Space::new(self.rules.len(), PIECE, self.parses()))
+        let mut space = Space::new(self.rules.len(), PIECE, self.parses());
+        if let Some(profile) = &self.profile {
+            space.rules = space.rules.profiled(profile.clone());
+        }
+        WorkSpace::new(space)
     }
 }
 

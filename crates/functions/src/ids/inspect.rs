@@ -10,7 +10,7 @@ use super::counts::Count;
 use super::parser::Input;
 use super::records::AlertField;
 use super::report::{About, Space, tell};
-use super::side_buffers::WINDOWS;
+use super::side_buffers::{self, WINDOWS};
 use super::state::{IdsState, SideState};
 use super::view::{flow_of_key, packet_view, turned};
 use crate::stream::{Pending, Segment, Step};
@@ -116,6 +116,7 @@ impl<'i, 'f, 'c> Inspection<'i, 'f, 'c> {
             }
         }
         self.note_passed();
+        self.tell(&view.flow);
         if self.blocked {
             // Nothing more is looked at.
             self.end_records();
@@ -124,9 +125,18 @@ impl<'i, 'f, 'c> Inspection<'i, 'f, 'c> {
         self.blocked
     }
 
+    /// Where this packet passes the flow, what was kept of it is looked at no more but for records.
     fn note_passed(&mut self) {
-        if self.space.found.passes() {
-            self.flow.state.progress.pass();
+        if !self.space.found.passes() {
+            return;
+        }
+        self.flow.state.progress.pass();
+        if !self.ids.recording.writes_any() {
+            for buffer in 0..side_buffers::COUNT as usize {
+                if let Some((_, mut kept)) = self.flow.parts(buffer, self.cx) {
+                    kept.clear();
+                }
+            }
         }
     }
 
@@ -189,6 +199,9 @@ impl<'i, 'f, 'c> Inspection<'i, 'f, 'c> {
     /// Tries the rules on the packet alone; those on application protocols only where the others have seen it
     /// (`again`).
     fn alone(&mut self, view: &PacketView<'_>, again: bool) {
+        if self.space.found.is_muted() {
+            return;
+        }
         // Most packets change no bit: the state is marked changed only by one
         // that does.
         let mut bits = self.flow.state.bits;
@@ -203,11 +216,13 @@ impl<'i, 'f, 'c> Inspection<'i, 'f, 'c> {
         if inspection.wrote_vars && bits != self.flow.state.bits {
             self.flow.state.bits = bits;
         }
-        self.tell(&view.flow);
     }
 
     /// Tries the rules on application protocols on the window of a side, once the protocol is known.
     pub(super) fn look_again(&mut self, side: usize, about: &FlowContext) {
+        if self.space.found.is_muted() {
+            return;
+        }
         let about = &self.speaking(about);
         let Some((state, window)) = self.flow.parts(WINDOWS + side, self.cx) else {
             return;
@@ -407,6 +422,9 @@ impl<'i, 'f, 'c> Inspection<'i, 'f, 'c> {
         about: &FlowContext,
         view: Option<&PacketView<'_>>,
     ) {
+        if self.space.found.is_muted() {
+            return;
+        }
         let about = &self.speaking(about);
         let spoken;
         let view = match view {
@@ -507,10 +525,10 @@ impl<'i, 'f, 'c> Inspection<'i, 'f, 'c> {
         let mut note = |alert: &Alert<'_>| found.note(alert);
         let inspection = set.inspect_stream(about, matching, &bytes, bits, rules, &mut note);
         found.after(inspection);
-        self.tell(about);
         if fresh != 0 {
             self.deferred_messages(side, about, fresh);
         }
+        self.tell(about);
     }
 
     /// The flow, with what it is known to speak by now.

@@ -18,7 +18,7 @@ use super::told::told;
 /// What keeps a rule from being loaded: a word for its kind, and the name of what the rule uses, or the fault.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Reason {
-    /// `keyword` or `protocol` (not supported), `header`, `duplicate`, `fault`.
+    /// `keyword` or `protocol` (not supported), `header`, `duplicate`, `file` (what it looks up), `fault`.
     pub kind: &'static str,
     /// The keyword or protocol; else what is wrong, without what is quoted of
     /// one rule.
@@ -309,7 +309,7 @@ impl Loading {
                 known.refused += 1;
             }
             let reason = Reason {
-                kind: "fault",
+                kind: "file",
                 name: general(&why),
             };
             self.loaded.refused.push(Refused {

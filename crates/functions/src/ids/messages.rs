@@ -33,7 +33,10 @@ fn numbers(message: &Message<'_>) -> Vec<(AppNumber, u32)> {
     let file = message
         .values()
         .find(|value| value.field == Field::FileData);
-    let size = file.filter(|_| message.last && message.protocol == Protocol::Http);
+    let size = file.filter(|value| match message.protocol {
+        Protocol::Smtp => value.complete,
+        protocol => message.last && protocol == Protocol::Http,
+    });
     let size = size.map(|value| (AppNumber::FileSize, value.bytes.len() as u32));
     numbers.chain(size).collect()
 }
@@ -63,7 +66,7 @@ impl Around<'_> {
         transactions: &mut Transactions<'_>,
     ) {
         let known = protocols::of_rules(message.protocol);
-        if !self.ids.messages.contains(known) {
+        if found.is_muted() || !self.ids.messages.contains(known) {
             return;
         }
         let phase = match message.phase {

@@ -32,7 +32,7 @@ use weir_nf::prelude::*;
 use weir_signatures::{AppProtocol, AppProtocols, Buffer, DecodeEvents, RuleSet};
 
 pub use collect::Replaced;
-pub use weir_signatures::{Applied, ListKind};
+pub use weir_signatures::{Applied, ListKind, Profile, RuleCost};
 
 pub use loading::{File, Loaded, Loading, Reason, Refused};
 pub use records::{AlertField, FileHash, RecordKind};
@@ -68,6 +68,7 @@ pub struct Ids {
     watches: bool,
     /// What rules call a field of a message, by the field's number.
     buffers: Vec<Option<Buffer>>,
+    profile: Option<Profile>,
 }
 
 impl Ids {

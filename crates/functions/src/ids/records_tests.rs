@@ -241,6 +241,57 @@ fn queries_and_answers_of_dns_are_told() {
 }
 
 #[test]
+fn files_in_mails_are_looked_into() {
+    let rules = r#"alert smtp any any -> any any (file.data; content:"abc"; startswith; sid:1;)
+alert smtp any any -> any any (file.name; content:"x.exe"; file.data; content:"abc"; sid:2;)
+alert smtp any any -> any any (fileext:"txt"; file.data; content:"abc"; sid:3;)
+alert smtp any any -> any any (filesize:3; sid:4;)
+alert smtp any any -> any any (file.data; to_md5; content:"|90 01 50 98 3c d2 4f b0 d6 96 3f 7d 28 e1 7f 72|"; sid:5;)
+alert smtp any any -> any any (file.data; content:"hello"; sid:6;)
+alert smtp any any -> any any (file.data; content:"YWJj"; sid:7;)"#;
+    let mut settings = recording(rules, &[RecordKind::Fileinfo, RecordKind::Smtp]);
+    settings.file_hashes = vec![FileHash::Md5];
+    let mut harness = ids(settings);
+    let mut connection = Connection::open_to(&mut harness, "192.0.2.1:25");
+    connection.down(&mut harness, b"220 mail ESMTP\r\n");
+    connection.up(
+        &mut harness,
+        b"EHLO me\r\nMAIL FROM:<a@b>\r\nRCPT TO:<c@d>\r\nDATA\r\n",
+    );
+    connection.down(&mut harness, b"250 ok\r\n250 ok\r\n250 ok\r\n354 go\r\n");
+    connection.up(
+        &mut harness,
+        b"Subject: x\r\nContent-Type: multipart/mixed; boundary=q\r\n\r\n--q\r\n\r\nhello\r\n--q\r\n\
+          Content-Disposition: attachment; filename=\"x.exe\"\r\nContent-Transfer-Encoding: base64\r\n\r\nYW",
+    );
+    connection.up(&mut harness, b"Jj\r\n--q\r\n\r\nbye\r\n--q--\r\n.\r\n");
+    let events = events(&mut harness);
+    let alerts = events.iter().filter(|(kind, _)| kind == "alert");
+    let mut sids: Vec<u64> = alerts
+        .map(|(_, event)| event["alert"]["signature_id"].as_u64().unwrap())
+        .collect();
+    sids.sort_unstable();
+    assert_eq!(sids, [1, 2, 4, 5, 6]);
+    let of = |wanted: &str| {
+        let mut found = events.iter().filter(|(kind, _)| kind == wanted);
+        let (_, event) = found.next().unwrap();
+        assert!(found.next().is_none());
+        event.clone()
+    };
+    let file = of("fileinfo");
+    assert_eq!(
+        file["fileinfo"],
+        json!({"filename": "x.exe", "gaps": false, "state": "CLOSED", "stored": false, "size": 3, "tx_id": 0,
+               "md5": "900150983cd24fb0d6963f7d28e17f72"})
+    );
+    assert_eq!(
+        (&file["app_proto"], &file["smtp"]["mail_from"]),
+        (&json!("smtp"), &json!("<a@b>"))
+    );
+    assert_eq!(of("smtp")["smtp"]["helo"], "me");
+}
+
+#[test]
 fn mails_and_commands_are_told() {
     let mut harness = ids(recording("", &[RecordKind::Smtp, RecordKind::Ftp]));
     let mut connection = Connection::open_to(&mut harness, "192.0.2.1:25");

@@ -108,6 +108,11 @@ impl Found {
         }
     }
 
+    /// True of a flow that was passed before: rules are not tried.
+    pub(super) fn is_muted(&self) -> bool {
+        self.passed == Passed::Before
+    }
+
     /// True where this packet passes the flow.
     pub(super) fn passes(&self) -> bool {
         self.passed == Passed::Now

@@ -7,8 +7,8 @@ use schemars::JsonSchema;
 use serde::Deserialize;
 use weir_nf::prelude::*;
 use weir_signatures::{
-    Action, Classifications, CompileOptions, ListKind, ParseOptions, Rule, RuleLists, RuleSet,
-    Unsupported, Variables, parse_rules, parse_rules_with,
+    Action, Classifications, CompileOptions, ListKind, ParseOptions, Profile, Rule, RuleLists,
+    RuleSet, Unsupported, Variables, parse_rules, parse_rules_with,
 };
 
 use super::collect::Collected;
@@ -74,6 +74,9 @@ pub struct Settings {
     pub alert_fields: Vec<AlertField>,
     /// Hashes of whole files in `fileinfo` records.
     pub file_hashes: Vec<FileHash>,
+    /// Notes the cost of each rule: for tools, not in a chain file.
+    #[serde(skip)]
+    pub profile: Option<Profile>,
 }
 
 impl Default for Settings {
@@ -98,6 +101,7 @@ impl Default for Settings {
             records: Vec::new(),
             alert_fields: vec![AlertField::App, AlertField::Metadata],
             file_hashes: Vec::new(),
+            profile: None,
         }
     }
 }
@@ -211,12 +215,20 @@ impl Settings {
             let text = set_up.text("rules", name);
             text.map_err(|why| why.message)
         };
-        let unusable = data::load(all, &Arc::new(scores), &mut read);
-        let Some((key, why)) = unusable.into_iter().next() else {
+        let mut unusable = data::load(all, &Arc::new(scores), &mut read).into_iter();
+        let Some((first, why)) = unusable.next() else {
             return Ok(());
         };
-        let (line, text) = all.remove(key).unwrap_or_default();
-        Err(SettingsError::new("rules", why).at(&text, line, 1))
+        let (line, text) = all.remove(first).unwrap_or_default();
+        if self.unsupported == OnUnsupported::Refuse {
+            return Err(SettingsError::new("rules", why).at(&text, line, 1));
+        }
+        let others = unusable.filter_map(|(rule, _)| all.remove(rule)).count();
+        set_up.warn(format!(
+            "{} rules are left out, since what they look up is not there; the first one ({text}:{line}): {why}",
+            others + 1
+        ));
+        Ok(())
     }
 
     /// Reads and compiles the rules.

@@ -24,10 +24,14 @@ pub enum DataUse {
 /// A condition on a value: that a file has it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct DataTest {
-    /// Name of the set, by which other rules may name it.
-    pub name: String,
-    /// The file and the kind of its values; `None` where another rule gives them.
-    pub file: Option<(String, DataKind)>,
+    /// Name of the set, by which other rules may name it; `None` of a file of hashes.
+    pub name: Option<String>,
+    /// The file; `None` where another rule gives it.
+    pub file: Option<String>,
+    /// The kind of its values; `None` where another rule gives it.
+    pub kind: Option<DataKind>,
+    /// Addresses are looked up.
+    pub of_addresses: bool,
     /// What is asked.
     pub wants: DataUse,
     values: Loaded<DataSet>,
@@ -54,6 +58,12 @@ impl DataTest {
         matches!(self.wants, DataUse::Number(_))
     }
 
+    /// True if values of this kind can be looked up: they are what the rule says, or, where it says nothing, what it
+    /// looks at.
+    pub fn takes(&self, kind: DataKind) -> bool {
+        self.kind.is_none_or(|own| own == kind) && kind.is_address() == self.of_addresses
+    }
+
     /// Takes the values of its file.
     pub fn load(&mut self, values: Arc<DataSet>) {
         self.values = Some(values);
@@ -65,8 +75,9 @@ impl DataTest {
     }
 }
 
-/// Reads `dataset:COMMAND,NAME[,OPTION ...]` and `datarep:NAME,OPERATOR,NUMBER[,OPTION ...]`.
-pub(crate) fn parse(text: &str, option: &RawOption) -> Result<DataTest, Fault> {
+/// Reads `dataset:COMMAND,NAME[,OPTION ...]` and `datarep:NAME,OPERATOR,NUMBER[,OPTION ...]`, of bytes or of
+/// addresses.
+pub(crate) fn parse(text: &str, option: &RawOption, of_addresses: bool) -> Result<DataTest, Fault> {
     let keyword = option.keyword.as_str();
     let fault = |why: &str| Fault::new(option.value, format!("the value of `{keyword}`: {why}"));
     let mut parts = option.value.of(text).split(',').map(str::trim);
@@ -125,16 +136,14 @@ pub(crate) fn parse(text: &str, option: &RawOption) -> Result<DataTest, Fault> {
             }
         }
     }
-    let file = match (file, kind) {
-        (Some(file), Some(kind)) => Some((file, kind)),
-        (Some(_), None) => {
-            return Err(fault("a type is missing").help("write `type string` beside `load`"));
-        }
-        (None, _) => None,
-    };
+    if file.is_some() && kind.is_none() {
+        return Err(fault("a type is missing").help("write `type string` beside `load`"));
+    }
     Ok(DataTest {
-        name,
+        name: Some(name),
         file,
+        kind,
+        of_addresses,
         wants,
         values: None,
     })
@@ -164,8 +173,10 @@ pub(crate) fn hash_list(
         )));
     }
     let test = DataTest {
-        name: file.to_owned(),
-        file: Some((file.to_owned(), kind)),
+        name: None,
+        file: Some(file.to_owned()),
+        kind: Some(kind),
+        of_addresses: false,
         wants,
         values: None,
     };

@@ -25,6 +25,8 @@ pub struct Reputations {
     /// By short name.
     categories: BTreeMap<String, u8>,
     networks: BTreeMap<Length, BTreeMap<u128, Vec<Score>>>,
+    /// Of the files that were read.
+    fingerprint: u64,
 }
 
 impl Reputations {
@@ -34,6 +36,7 @@ impl Reputations {
     ///
     /// The first line that is wrong, counted from 1, and what is wrong with it.
     pub fn add_categories(&mut self, text: &str) -> Result<(), (usize, String)> {
+        self.note(0, text);
         for (number, line) in lines(text) {
             let mut parts = line.splitn(3, ',').map(str::trim);
             let (category, name) = (parts.next(), parts.next());
@@ -60,6 +63,7 @@ impl Reputations {
     ///
     /// The first line that is wrong, counted from 1, and what is wrong with it.
     pub fn add_scores(&mut self, text: &str) -> Result<(), (usize, String)> {
+        self.note(1, text);
         for (number, line) in lines(text) {
             let parts: Vec<&str> = line.split(',').map(str::trim).collect();
             let read = || -> Option<(Length, u128, Score)> {
@@ -115,26 +119,15 @@ impl Reputations {
 
     /// A number that other reputations do not have.
     pub(crate) fn fingerprint(&self) -> u64 {
-        let mut hash: u64 = 0xcbf2_9ce4_8422_2325;
-        let mut add = |bytes: &[u8]| {
-            for &byte in bytes {
-                hash = (hash ^ u64::from(byte)).wrapping_mul(0x0000_0100_0000_01b3);
-            }
-        };
-        for (name, number) in &self.categories {
-            add(name.as_bytes());
-            add(&[0, *number]);
+        self.fingerprint
+    }
+
+    /// Adds the text of a file to the fingerprint (FNV-1a).
+    fn note(&mut self, kind: u8, text: &str) {
+        for &byte in [kind].iter().chain(text.as_bytes()) {
+            self.fingerprint =
+                (self.fingerprint ^ u64::from(byte)).wrapping_mul(0x0000_0100_0000_01b3);
         }
-        for ((length, v4), networks) in &self.networks {
-            for (address, scores) in networks {
-                add(&[length.0, u8::from(*v4)]);
-                add(&address.to_le_bytes());
-                scores
-                    .iter()
-                    .for_each(|(category, score)| add(&[*category, *score]));
-            }
-        }
-        hash
     }
 }
 

@@ -52,7 +52,7 @@ impl DataKind {
         let digits = match self {
             DataKind::String => {
                 let bytes = STANDARD.decode(text);
-                return bytes.map_err(|why| format!("`{text}` is not in base 64: {why}"));
+                return bytes.map_err(|why| format!("`{}` is not in base 64: {why}", start(text)));
             }
             DataKind::Md5 => 32,
             DataKind::Sha1 => 40,
@@ -68,21 +68,22 @@ impl DataKind {
         match bytes.filter(|_| is_hex && text.len() == digits) {
             Some(bytes) => Ok(bytes),
             None => Err(format!(
-                "`{text}` is not a hash of {digits} hexadecimal digits"
+                "`{}` is not a hash of {digits} hexadecimal digits",
+                start(text)
             )),
         }
     }
 
     fn address(self, text: &str) -> Result<Vec<u8>, String> {
         let address: Result<IpAddr, _> = text.parse();
-        let address = address.map_err(|_| format!("`{text}` is not an IP address"))?;
+        let address = address.map_err(|_| format!("`{}` is not an IP address", start(text)))?;
         Ok(match address {
             IpAddr::V4(address) if self != DataKind::Ipv6 => address.octets().to_vec(),
             IpAddr::V6(address) if self != DataKind::Ipv4 => match address.to_ipv4_mapped() {
                 Some(address) => address.octets().to_vec(),
                 None => address.octets().to_vec(),
             },
-            _ => return Err(format!("`{text}` is of the other version of IP")),
+            _ => return Err(format!("`{}` is of the other version of IP", start(text))),
         })
     }
 }
@@ -119,7 +120,8 @@ impl DataSet {
             };
             let behind = behind.trim();
             let of = behind.parse();
-            let of = of.map_err(|_| wrong(format!("`{behind}` is not a number up to 65535")))?;
+            let of =
+                of.map_err(|_| wrong(format!("`{}` is not a number up to 65535", start(behind))))?;
             let value = value.split_whitespace().next().unwrap_or(value);
             values.push((kind.value(value).map_err(wrong)?.into_boxed_slice(), of));
             if values.len() > MOST {
@@ -163,6 +165,15 @@ impl DataSet {
     pub(crate) fn fingerprint(&self) -> u64 {
         self.fingerprint
     }
+}
+
+/// What of a file's text is shown in a message.
+fn start(text: &str) -> String {
+    text.chars()
+        .take(60)
+        .collect::<String>()
+        .escape_debug()
+        .to_string()
 }
 
 /// FNV-1a.

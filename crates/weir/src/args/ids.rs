@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use clap::{Args as ClapArgs, Subcommand};
+use clap::{Args as ClapArgs, Subcommand, ValueEnum};
 
 use super::Format;
 
@@ -16,17 +16,13 @@ pub(crate) struct Ids {
 pub(crate) enum IdsCommand {
     /// How many rules of files the function `ids` loads, and why not the others
     Check(IdsCheck),
+    /// The rules that cost most over a capture: how often each is tried, matches, and how long that takes
+    Profile(IdsProfile),
 }
 
+/// The rules that a command reads, and what they need.
 #[derive(Debug, ClapArgs)]
-#[command(after_help = "\
-Exit code 0 where all rules load, 3 where one does not.
-
-Examples:
-  weir ids check 'rules/*.rules' --all
-  weir ids check local.rules --var 'HOME_NET=[10.0.0.0/8]' --output json
-  weir ids check emerging.rules --variables suricata.yaml --classification classification.config")]
-pub(crate) struct IdsCheck {
+pub(crate) struct IdsRules {
     /// Rule files; of a pattern such as `rules/*.rules` all that fit
     #[arg(required = true, value_name = "FILE")]
     pub(crate) files: Vec<String>,
@@ -64,6 +60,60 @@ pub(crate) struct IdsCheck {
     /// `classification.config`; class types that it lacks are told
     #[arg(long, value_name = "FILE")]
     pub(crate) classification: Option<String>,
+}
+
+#[derive(Debug, ClapArgs)]
+#[command(after_help = "\
+A rule is tried where the search for patterns has chosen it. Times are those of this machine: compare them within one run.
+
+Examples:
+  weir ids profile 'rules/*.rules' --in office.pcap
+  weir ids profile emerging.rules --in office.pcap --by tried --top 50 --output json")]
+pub(crate) struct IdsProfile {
+    #[command(flatten)]
+    pub(crate) rules: IdsRules,
+    /// The capture: pcap or pcapng
+    #[arg(long = "in", value_name = "CAPTURE")]
+    pub(crate) input: PathBuf,
+    /// Follow TCP connections whose handshake is not in the capture
+    #[arg(long)]
+    pub(crate) midstream: bool,
+    /// Order of the rules
+    #[arg(long, value_enum, default_value_t)]
+    pub(crate) by: ProfileOrder,
+    /// How many rules are shown
+    #[arg(long, value_name = "RULES", default_value_t = 20)]
+    pub(crate) top: usize,
+    /// How the result is printed
+    #[arg(long, value_enum, default_value_t)]
+    pub(crate) output: Format,
+}
+
+/// The number by which rules are ordered, the greatest first.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
+pub(crate) enum ProfileOrder {
+    /// Time of all attempts
+    #[default]
+    Time,
+    /// Time of the longest attempt
+    Longest,
+    /// Attempts
+    Tried,
+    /// Attempts that matched
+    Matched,
+}
+
+#[derive(Debug, ClapArgs)]
+#[command(after_help = "\
+Exit code 0 where all rules load, 3 where one does not.
+
+Examples:
+  weir ids check 'rules/*.rules' --all
+  weir ids check local.rules --var 'HOME_NET=[10.0.0.0/8]' --output json
+  weir ids check emerging.rules --variables suricata.yaml --classification classification.config")]
+pub(crate) struct IdsCheck {
+    #[command(flatten)]
+    pub(crate) rules: IdsRules,
     /// Lists every rule that does not load
     #[arg(long)]
     pub(crate) all: bool,

@@ -65,7 +65,7 @@ pub(crate) use coordinator::{Apply, At, Coordinated, Coordinator, Delete, Descri
 pub(crate) use flowlets::FlowletsBy;
 pub(crate) use format::Format;
 pub(crate) use hosts::{Host, Loggers};
-pub(crate) use ids::{Ids, IdsCheck, IdsCommand};
+pub(crate) use ids::{Ids, IdsCheck, IdsCommand, IdsProfile, IdsRules, ProfileOrder};
 pub(crate) use man::Man;
 pub(crate) use nf::{Nf, NfCommand, NfList, NfNew, NfShow};
 pub(crate) use scaling::ScalingBy;

@@ -151,6 +151,19 @@ mod tests {
             let chain = format!("chain: c\nnfs:\n  - ids: {{rule-files: ['{rules}']}}\n");
             read(&edge("chain.yaml"), &chain);
         }
+        for condition in [
+            "http.host; dataset:isset,a,type string,load ../secret;",
+            "http.host; dataset:isset,a,type string,load /etc/passwd;",
+            "filemd5:../secret;",
+        ] {
+            let rule = format!("alert http any any -> any any ({condition} sid:1;)");
+            let chain = format!("chain: c\nnfs:\n  - ids: {{rules: '{rule}'}}\n");
+            read(&edge("chain.yaml"), &chain);
+        }
+        for files in ["reputation-files", "reputation-categories"] {
+            let chain = format!("chain: c\nnfs:\n  - ids: {{{files}: ['../secret']}}\n");
+            read(&edge("chain.yaml"), &chain);
+        }
         // A way up that stays inside is none out.
         std::fs::create_dir_all(folder.join("chains")).unwrap();
         std::fs::write(folder.join("blocked"), "192.0.2.1\n").unwrap();

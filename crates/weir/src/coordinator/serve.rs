@@ -102,6 +102,8 @@ impl Running<'_> {
     fn stand_and_lead(&mut self, candidate: &Candidate) -> Result<(), Failure> {
         while let Some(mut store) = self.stand_by(candidate) {
             if let Some(folder) = self.args.import.clone() {
+                // It may take longer than a service manager waits for a start.
+                self.manager.ready();
                 let imported = self.meanwhile(|| {
                     let imported = store.import(&folder);
                     imported.inspect_err(|_| store.resign())
@@ -235,7 +237,7 @@ impl Running<'_> {
                     let trouble = store.trouble();
                     if let Some(why) = trouble.as_ref().filter(|_| trouble != told) {
                         say(format_args!(
-                            "warning: reports of ledgers wait to be written: {why}"
+                            "warning: not all reports of ledgers are written: {why}"
                         ));
                     }
                     told = trouble;

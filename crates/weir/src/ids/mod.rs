@@ -1,5 +1,6 @@
-//! `weir ids check`: what the function `ids` would load of rule files.
+//! `weir ids`: what the function `ids` would load of rule files, and what rules cost.
 
+mod profile;
 mod show;
 
 use std::collections::BTreeMap;
@@ -8,7 +9,7 @@ use std::path::Path;
 use weir_functions::ids::{ListKind, Loading};
 use weir_nf::prelude::SettingsError;
 
-use crate::args::{Format, Ids, IdsCheck, IdsCommand};
+use crate::args::{Format, Ids, IdsCheck, IdsCommand, IdsRules};
 use crate::chains;
 use crate::exit::{Exit, Failure, Outcome};
 use crate::output;
@@ -17,42 +18,36 @@ use crate::output;
 pub(crate) fn ids(args: &Ids) -> Outcome {
     match &args.command {
         IdsCommand::Check(args) => check(args),
+        IdsCommand::Profile(args) => profile::profile(args),
     }
 }
 
 fn check(args: &IdsCheck) -> Outcome {
-    let mut loading = Loading::new(&values(args)?).map_err(|error| {
+    let mut loading = Loading::new(&values(&args.rules)?).map_err(|error| {
         let given = |(name, _): &(String, String)| error.path == format!("vars.{name}");
         let failure = wrong(&error);
-        match args.vars.iter().any(given) {
+        match args.rules.vars.iter().any(given) {
             true => Failure::usage(failure.why()),
             false => failure,
         }
     })?;
-    let mut files: Vec<String> = Vec::new();
-    for pattern in &args.files {
-        for name in chains::expanded(Path::new(""), pattern).map_err(Failure::outside)? {
-            if !files.contains(&name) {
-                files.push(name);
-            }
-        }
-    }
+    let files = files(&args.rules)?;
     for (kind, names) in [
-        (ListKind::Disable, &args.disable),
-        (ListKind::Enable, &args.enable),
-        (ListKind::Drop, &args.drop),
-        (ListKind::Modify, &args.modify),
+        (ListKind::Disable, &args.rules.disable),
+        (ListKind::Enable, &args.rules.enable),
+        (ListKind::Drop, &args.rules.drop),
+        (ListKind::Modify, &args.rules.modify),
     ] {
         for name in names {
             let added = loading.list(kind, name, &chains::named_text(name)?);
             added.map_err(|error| wrong(&error))?;
         }
     }
-    for name in &args.thresholds {
+    for name in &args.rules.thresholds {
         let added = loading.thresholds(name, &chains::named_text(name)?);
         added.map_err(|error| wrong(&error))?;
     }
-    let files_of = [&args.reputation_categories, &args.reputations];
+    let files_of = [&args.rules.reputation_categories, &args.rules.reputations];
     let scores = loading.reputations(files_of.map(Vec::as_slice), &mut |path, name| {
         chains::named_text(name).map_err(|why| SettingsError::new(path, why.why()))
     });
@@ -61,7 +56,7 @@ fn check(args: &IdsCheck) -> Outcome {
         let read = loading.file(file, &chains::named_text(file)?);
         read.map_err(|error| wrong(&error))?;
     }
-    let classes = match &args.classification {
+    let classes = match &args.rules.classification {
         None => None,
         Some(name) => Some((name.as_str(), chains::named_text(name)?)),
     };
@@ -79,6 +74,19 @@ fn check(args: &IdsCheck) -> Outcome {
     } else {
         Exit::Chain
     })
+}
+
+/// The rule files, each once.
+fn files(rules: &IdsRules) -> Result<Vec<String>, Failure> {
+    let mut files: Vec<String> = Vec::new();
+    for pattern in &rules.files {
+        for name in chains::expanded(Path::new(""), pattern).map_err(Failure::outside)? {
+            if !files.contains(&name) {
+                files.push(name);
+            }
+        }
+    }
+    Ok(files)
 }
 
 /// A value or a file that can't be used.
@@ -104,7 +112,7 @@ fn wrong(error: &SettingsError) -> Failure {
 
 /// Values of variables: of a chain file, then of a `suricata.yaml`, then of
 /// `--var`; the last one counts.
-fn values(args: &IdsCheck) -> Result<BTreeMap<String, String>, Failure> {
+fn values(args: &IdsRules) -> Result<BTreeMap<String, String>, Failure> {
     let mut values = BTreeMap::new();
     if let Some(chain) = &args.chain {
         values.extend(chains::chain_variables(chain)?);

@@ -161,7 +161,7 @@ impl Client {
                     false => Failed::Refused(why),
                 });
             }
-            unsure = true;
+            unsure |= !was_never_sent(&status);
             // Another call may have gone on to the next one meanwhile.
             let next = (turn + 1) % self.members.len();
             let _ = self
@@ -178,7 +178,7 @@ impl Client {
 /// Why a call has failed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Failed {
-    /// etcd will not do it, and has not done it.
+    /// etcd says no, once: of a write that it has no room for it may have been done all the same.
     Refused(String),
     /// No member has answered: it may have been done.
     Silent(String),
@@ -217,6 +217,19 @@ fn may_pass(status: &Status) -> bool {
             | Code::Internal
             | Code::Aborted
     )
+}
+
+/// True where nobody was there to hear the call.
+fn was_never_sent(status: &Status) -> bool {
+    let mut source = std::error::Error::source(status);
+    while let Some(error) = source {
+        let io = error.downcast_ref::<std::io::Error>();
+        if io.is_some_and(|io| io.kind() == std::io::ErrorKind::ConnectionRefused) {
+            return true;
+        }
+        source = error.source();
+    }
+    false
 }
 
 /// The innermost cause says most.

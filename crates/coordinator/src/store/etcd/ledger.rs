@@ -14,7 +14,7 @@ use weir_api::v1;
 
 use crate::store::kept::{KEPT_HOURS, PRUNE, news, row};
 
-use super::link::{AT_A_TIME, Link, PART, READ, delete, put};
+use super::link::{Link, PART, PARTS_AT_A_TIME, READ, WRITE, delete, put};
 use super::term::Term;
 use super::wire::{KeyValue, RequestOp};
 
@@ -51,12 +51,12 @@ struct Rows {
 }
 
 impl Rows {
-    /// Adds a row of a key; true where it says something new.
+    /// Adds a row of a key, one that was `read` whatever its size; true where it says something new.
     ///
     /// # Errors
     ///
-    /// The rows of the key no longer fit into one value: none is added.
-    fn add(&mut self, key: &[u8], entry: &v1::LedgerEntry) -> Result<bool, String> {
+    /// The rows of the key no longer fit into one value: this one is not added.
+    fn add(&mut self, key: &[u8], entry: &v1::LedgerEntry, read: bool) -> Result<bool, String> {
         let keys = self.hours.entry(hour_of(entry)).or_default();
         let value = keys.entry(key.to_vec()).or_default();
         let name = row(entry);
@@ -65,7 +65,7 @@ impl Rows {
         };
         if !value.rows.contains_key(&name) {
             let octets = value.octets + most_octets(&now);
-            if octets > PART {
+            if octets > PART && !read {
                 return Err(format!(
                     "a ledger of composition `{}` has more than {PART} octets of rows for tenant `{}` in one \
                      hour: this one is not kept",
@@ -80,7 +80,7 @@ impl Rows {
 
     /// Adds a row that was reported: where it is new, its key is to be written.
     fn report(&mut self, key: Vec<u8>, entry: &v1::LedgerEntry) -> Result<(), String> {
-        if self.add(&key, entry)? {
+        if self.add(&key, entry, false)? {
             self.newest = self.newest.max(entry.hour);
             self.changed.insert((hour_of(entry), key));
         }
@@ -100,22 +100,27 @@ impl Rows {
         unknown
     }
 
-    /// Takes over what etcd has of hours that are not known; those of `entries` are known then.
-    fn learn(&mut self, found: &[KeyValue], entries: &[v1::LedgerEntry]) -> Result<(), String> {
+    /// Takes over what etcd has of hours that are not known; those of `entries` are known then. What no coordinator
+    /// writes is told, and written anew as agents report it.
+    fn learn(&mut self, found: &[KeyValue], entries: &[v1::LedgerEntry]) -> Option<String> {
+        let mut wrong = None;
         let mut read: Vec<(&[u8], v1::LedgerEntry)> = Vec::new();
         for found in found {
-            let rows = written(found)?.into_iter();
-            read.extend(rows.map(|row| (found.key.as_slice(), row)));
+            match written(found) {
+                Ok(rows) => read.extend(rows.into_iter().map(|row| (found.key.as_slice(), row))),
+                Err(why) => wrong = Some(why),
+            }
         }
+        // Known hours may have news, which this must not hide; those of one read belong together.
         read.retain(|(_, row)| !self.hours.contains_key(&hour_of(row)));
         for (key, row) in read {
-            // Known hours may have news, which this must not hide; those of one read belong together.
-            self.add(key, &row)?;
+            // A row that was read is refused for nothing.
+            let _ = self.add(key, &row, true);
         }
         for entry in entries {
             self.hours.entry(hour_of(entry)).or_default();
         }
-        Ok(())
+        wrong
     }
 
     /// The keys to be written, with their values.
@@ -147,8 +152,8 @@ pub(super) struct Ledgers {
     term: Arc<Term>,
     /// Held while etcd is read or written, so that no older value is written over a newer one.
     rows: Mutex<Rows>,
-    /// Why the last flush has failed.
-    trouble: std::sync::Mutex<Option<String>>,
+    /// Why the last flush has failed, and why a row was not taken.
+    trouble: std::sync::Mutex<[Option<String>; 2]>,
 }
 
 impl Ledgers {
@@ -161,7 +166,8 @@ impl Ledgers {
         }
     }
 
-    /// Adds what an agent has reported. Hours that are not known are read first.
+    /// Adds what an agent has reported. Hours that are not known are read first. A row that can't be kept holds up
+    /// no other one, and is no reason for the agent to say it again: it is told.
     pub(super) async fn add(&self, entries: &[v1::LedgerEntry]) -> Result<(), String> {
         let mut rows = self.rows.lock().await;
         let keys = &self.link.keys;
@@ -169,38 +175,40 @@ impl Ledgers {
         let mut found = Vec::new();
         for (name, (first, last)) in rows.unknown(entries) {
             let between = (keys.hour(&name, first).0, keys.hour(&name, last).1);
-            found.extend(self.link.range(between, AT_A_TIME).await?);
+            found.extend(self.link.range(between, PARTS_AT_A_TIME).await?);
         }
-        rows.learn(&found, entries)?;
-        // One row too many does not hold up the others.
-        let reported = |entry: &v1::LedgerEntry| rows.report(keys.ledger(entry), entry).err();
-        match entries.iter().filter_map(reported).last() {
-            Some(why) => Err(why),
-            None => Ok(()),
+        let mut wrong = rows.learn(&found, entries);
+        for entry in entries {
+            wrong = rows.report(keys.ledger(entry), entry).err().or(wrong);
         }
+        if wrong.is_some() {
+            let [_, of_row] = &mut *self.troubles();
+            *of_row = wrong;
+        }
+        Ok(())
     }
 
     /// All that was reported of a composition; what is not written yet is written first.
-    pub(super) async fn of(
-        &self,
-        composition: &str,
-        until: Instant,
-    ) -> Result<Vec<v1::LedgerEntry>, String> {
-        self.flush(until).await?;
+    pub(super) async fn of(&self, composition: &str) -> Result<Vec<v1::LedgerEntry>, String> {
+        self.flush().await?;
         let between = self.link.keys.hours(composition);
-        let found = self.link.range(between, AT_A_TIME).await?;
+        let found = self.link.range(between, PARTS_AT_A_TIME).await?;
         let rows: Vec<Vec<_>> = found.iter().map(written).collect::<Result<_, _>>()?;
         Ok(rows.concat())
     }
 
-    /// Why reports are not written now; `None` while they are.
+    /// Why reports are not written now, or why one was not taken; `None` while all are.
     pub(super) fn trouble(&self) -> Option<String> {
-        let trouble = self.trouble.lock();
-        trouble.unwrap_or_else(PoisonError::into_inner).clone()
+        let [of_flush, of_row] = &*self.troubles();
+        of_flush.clone().or(of_row.clone())
+    }
+
+    fn troubles(&self) -> std::sync::MutexGuard<'_, [Option<String>; 2]> {
+        self.trouble.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Writes all that is not written yet, and removes old hours once a day.
-    pub(super) async fn flush(&self, until: Instant) -> Result<(), String> {
+    pub(super) async fn flush(&self) -> Result<(), String> {
         let mut rows = self.rows.lock().await;
         let mut batch: Vec<(Place, Vec<u8>)> = Vec::new();
         let mut octets = 0;
@@ -208,37 +216,32 @@ impl Ledgers {
             octets += value.1.len();
             if batch.len() == MOST_WRITES || (octets > PART && !batch.is_empty()) {
                 octets = value.1.len();
-                self.write(&mut rows, std::mem::take(&mut batch), until)
-                    .await?;
+                self.write(&mut rows, std::mem::take(&mut batch)).await?;
             }
             batch.push(value);
         }
         if !batch.is_empty() {
-            self.write(&mut rows, batch, until).await?;
+            self.write(&mut rows, batch).await?;
         }
         rows.forget_old();
         if rows.newest >= rows.pruned + PRUNE {
             let oldest = rows.newest.saturating_sub(KEPT_HOURS);
             // What can't be removed goes with a later flush: bills do not wait for it.
-            if self.prune(oldest, until).await.is_ok() {
+            if self.prune(oldest).await.is_ok() {
                 rows.pruned = rows.newest;
             }
         }
         Ok(())
     }
 
-    async fn write(
-        &self,
-        rows: &mut Rows,
-        batch: Vec<(Place, Vec<u8>)>,
-        until: Instant,
-    ) -> Result<(), String> {
+    async fn write(&self, rows: &mut Rows, batch: Vec<(Place, Vec<u8>)>) -> Result<(), String> {
         let (places, writes): (Vec<Place>, Vec<RequestOp>) = (batch.into_iter())
             .map(|(place, value)| {
                 let write = put(place.1.clone(), value);
                 (place, write)
             })
             .unzip();
+        let until = Instant::now() + WRITE;
         self.link.write(&self.term, writes, until).await?;
         for place in places {
             rows.changed.remove(&place);
@@ -247,17 +250,18 @@ impl Ledgers {
     }
 
     /// Removes hours before this one, of each composition that ever had some.
-    async fn prune(&self, oldest: u64, until: Instant) -> Result<(), String> {
+    async fn prune(&self, oldest: u64) -> Result<(), String> {
         let keys = &self.link.keys;
         let (mut from, to) = keys.ledgers();
         loop {
-            let until_read = until.min(Instant::now() + READ);
-            let first = self.link.first_key((from, to.clone()), until_read).await?;
+            let until = Instant::now() + READ;
+            let first = self.link.first_key((from, to.clone()), until).await?;
             let Some(composition) = first.and_then(|first| keys.composition_of(&first)) else {
                 return Ok(());
             };
             let (begin, end) = keys.hours(&composition);
             let old = (begin, keys.hour(&composition, oldest).0);
+            let until = Instant::now() + WRITE;
             self.link
                 .write(&self.term, vec![delete(old)], until)
                 .await?;
@@ -272,9 +276,9 @@ pub(super) async fn flush_now_and_then(ledgers: Arc<Ledgers>) {
         loop {
             tokio::time::sleep(FLUSH).await;
             // It is tried again.
-            let trouble = ledgers.flush(Instant::now() + FLUSH).await.err();
-            let mut told = (ledgers.trouble.lock()).unwrap_or_else(PoisonError::into_inner);
-            *told = trouble;
+            let failed = ledgers.flush().await.err();
+            let [of_flush, _] = &mut *ledgers.troubles();
+            *of_flush = failed;
         }
     };
     tokio::select! {
@@ -329,9 +333,9 @@ mod tests {
     #[test]
     fn the_greater_number_counts_and_is_written_once() {
         let mut ledger = Rows::default();
-        assert_eq!(ledger.add(&[1], &entry(500, 5)), Ok(true));
+        assert_eq!(ledger.add(&[1], &entry(500, 5), false), Ok(true));
         ledger.report(vec![1], &entry(500, 9)).unwrap();
-        assert_eq!(ledger.add(&[1], &entry(500, 7)), Ok(false));
+        assert_eq!(ledger.add(&[1], &entry(500, 7), false), Ok(false));
         let values = ledger.changed_values();
         assert_eq!(values.len(), 1);
         let rows = v1::LedgerReport::decode(values[0].1.as_slice()).unwrap();
@@ -364,7 +368,9 @@ mod tests {
         let octets = values[0].1.len();
         assert!(octets <= PART && octets > PART - 10_000, "{octets}");
         // Rows that are there go on, and other keys have room.
-        assert_eq!(ledger.add(&[1], &row(0)), Ok(false));
+        assert_eq!(ledger.add(&[1], &row(0), false), Ok(false));
+        // What was read has no bound: it is not lost by the next write.
+        assert_eq!(ledger.add(&[1], &row(9_998), true), Ok(true));
         ledger.report(vec![2], &row(9_999)).unwrap();
     }
 
@@ -384,7 +390,7 @@ mod tests {
             ..KeyValue::default()
         };
         let found = [value(499, 3), value(500, 5), value(501, 4)];
-        ledger.learn(&found, &reported).unwrap();
+        assert_eq!(ledger.learn(&found, &reported), None);
         assert!(
             ledger
                 .unknown(&[entry(499, 1), entry(500, 1), entry(501, 1)])
@@ -397,7 +403,10 @@ mod tests {
         assert_eq!([499, 500, 501].map(packets), [3, 9, 4]);
         let mut torn = value(499, 3);
         torn.value.pop();
-        let why = Rows::default().learn(&[torn], &reported).unwrap_err();
+        // A value that can't be read hides no other one, and its hour is known.
+        let mut ledger = Rows::default();
+        let why = ledger.learn(&[torn, value(501, 4)], &reported).unwrap();
         assert!(why.contains("no ledger's rows"), "{why}");
+        assert!(ledger.unknown(&reported).is_empty() && ledger.hours.len() == 2);
     }
 }

@@ -15,10 +15,14 @@ use super::wire::{
 
 /// Octets of a value: with its key it fits into one write of etcd (1.5 MiB as etcd is delivered).
 pub(super) const PART: usize = 1 << 20;
+/// Values of up to [`PART`] octets that are read at a time.
+pub(super) const PARTS_AT_A_TIME: i64 = 16;
 /// Keys that are read at a time, where their values are small.
 pub(super) const AT_A_TIME: i64 = 1_000;
 /// How long the end of a lease may take.
 const REVOKE: Duration = Duration::from_secs(1);
+/// How long a write may take; when it has no answer then, the term is over: nobody knows whether it was done.
+pub(super) const WRITE: Duration = Duration::from_secs(15);
 /// How long a read may take.
 pub(super) const READ: Duration = Duration::from_secs(5);
 
@@ -136,7 +140,8 @@ impl Link {
     ///
     /// # Errors
     ///
-    /// etcd refuses it, and nothing of it was done. Or the term is over, and the next one finds what was done.
+    /// etcd refuses it, and nothing of it was done; the term lasts. Or the term is over, and the next one finds what
+    /// was done.
     pub(super) async fn write(
         &self,
         term: &Term,
@@ -160,11 +165,28 @@ impl Link {
             }
             Ok(_) => Err(Link::ends(term, "another coordinator leads")),
             Err(Failed::Refused(why)) => {
-                *last = Some(version);
-                Err(why)
+                // An etcd without room does a write, and then says that it has none.
+                let now = self.version(term, until.max(Instant::now() + READ)).await;
+                *last = now;
+                match now {
+                    Some(now) if now == version => Err(why),
+                    Some(now) if now == version + 1 => Ok(()),
+                    _ => Err(Link::ends(term, &why)),
+                }
             }
             Err(Failed::Silent(why)) => Err(Link::ends(term, &why)),
         }
+    }
+
+    /// The version of the key `leader` while it is the term's.
+    async fn version(&self, term: &Term, until: Instant) -> Option<i64> {
+        let asked = RangeRequest {
+            key: self.keys.leader(),
+            ..RangeRequest::default()
+        };
+        let found: RangeResponse = self.client.call(wire::RANGE, asked, until).await.ok()?;
+        let leader = found.kvs.first()?;
+        (leader.create_revision == term.number()).then_some(leader.version)
     }
 
     /// A transaction that is done where the key `leader` is the term's and has that version, which it changes;

@@ -1,7 +1,7 @@
 //! What the coordinator that leads keeps in etcd.
 
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use prost::Message as _;
 use weir_api::v1;
@@ -12,17 +12,9 @@ use crate::store::version::Version;
 
 use super::keys::Between;
 use super::ledger::{Ledgers, flush_now_and_then};
-use super::link::{AT_A_TIME, Link, PART, READ, delete, put};
+use super::link::{AT_A_TIME, Link, PART, PARTS_AT_A_TIME, READ, WRITE, delete, put};
 use super::term::Term;
 use super::wire::{KeyValue, RequestOp};
-
-/// How long a write may take; when it has no answer then, the term is over: nobody knows whether it was
-/// done.
-const WRITE: Duration = Duration::from_secs(15);
-/// Parts that are read at a time.
-const PARTS_AT_A_TIME: i64 = 16;
-/// How long the ledgers of an import may take.
-const IMPORT: Duration = Duration::from_secs(60);
 
 /// The parts of a composition. Fields may be added; none changes its meaning or number.
 #[derive(Clone, PartialEq, prost::Message)]
@@ -109,9 +101,8 @@ impl EtcdStore {
     pub(crate) fn resign(&self) {
         self.link.wait(async {
             if self.term.leads(Instant::now()) {
-                let until = Instant::now() + READ;
                 // What can't be written is said again by agents.
-                let _ = self.ledgers.flush(until).await;
+                let _ = tokio::time::timeout(READ, self.ledgers.flush()).await;
             }
             self.term.end("it has resigned");
             self.link.revoke(self.term.lease()).await;
@@ -138,7 +129,8 @@ impl EtcdStore {
             named.push(keys.parts(&name, &record.put));
             all.push((name, kept));
         }
-        self.remove_parts_but(named)?;
+        // A full etcd removes nothing: they go another time.
+        let _ = self.remove_parts_but(named);
         Ok((revision, all))
     }
 
@@ -226,8 +218,7 @@ impl EtcdStore {
             self.write(vec![put(keys.prices(&name), prices)])?;
         }
         from.all_ledgers(AT_A_TIME as usize, |some| self.put_ledger(some))?;
-        self.link
-            .wait(self.ledgers.flush(Instant::now() + IMPORT))?;
+        self.link.wait(self.ledgers.flush())?;
         // Last: one that is ended before begins again.
         self.write(vec![
             put(keys.id(), from.id().to_vec()),
@@ -259,8 +250,7 @@ impl EtcdStore {
 
     /// All that was reported of a composition.
     pub(crate) fn ledger(&self, composition: &str) -> Result<Vec<v1::LedgerEntry>, String> {
-        let until = Instant::now() + WRITE;
-        self.link.wait(self.ledgers.of(composition, until))
+        self.link.wait(self.ledgers.of(composition))
     }
 
     /// The prices of a composition.

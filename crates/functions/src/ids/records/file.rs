@@ -1,4 +1,4 @@
-//! Files in bodies of HTTP: their names, sizes and hashes.
+//! Files in bodies of HTTP and in mails: their names, sizes and hashes.
 
 use md5::{Digest, Md5};
 use sha1::Sha1;
@@ -27,12 +27,16 @@ pub(in super::super) struct File {
 impl File {
     /// The file in a message whose body is complete; `asked` is the target of its request.
     pub(super) fn of(message: &Message<'_>, asked: &[u8], asks: &Recording) -> Option<File> {
+        File::named(message, name(message, asked), asks)
+    }
+
+    /// The same, where its name is known.
+    pub(super) fn named(message: &Message<'_>, name: &[u8], asks: &Recording) -> Option<File> {
         let mut values = message.values();
         let body = values.find(|value| value.field == Field::FileData)?;
         if body.bytes.is_empty() {
             return None;
         }
-        let name = name(message, asked);
         let has = |notice| message.notices().contains(&notice);
         let whole =
             body.complete && !has(Notice::HttpBodyShort) && !has(Notice::HttpBadCompression);

@@ -23,7 +23,7 @@ pub enum RecordKind {
     Smtp,
     /// FTP: a command and its replies.
     Ftp,
-    /// A file in a body of HTTP.
+    /// A file in a body of HTTP, or in a mail.
     Fileinfo,
     /// Anomalies of packets, streams and messages.
     Anomaly,
@@ -107,6 +107,7 @@ impl Recording {
         self.has(kind(protocol))
             || self.shows(AlertField::App)
             || protocol == Protocol::Http && of_http
+            || protocol == Protocol::Smtp && self.has(RecordKind::Fileinfo)
     }
 
     /// True where rules look at names of files.
@@ -119,7 +120,8 @@ impl Recording {
         let wanted = Protocol::ALL.into_iter().filter(|protocol| {
             self.has(kind(*protocol))
                 || self.has(RecordKind::Anomaly)
-                || *protocol == Protocol::Http && self.has(RecordKind::Fileinfo)
+                || matches!(protocol, Protocol::Http | Protocol::Smtp)
+                    && self.has(RecordKind::Fileinfo)
         });
         let wanted = wanted.map(protocols::of_rules);
         wanted.fold(AppProtocols::NONE, AppProtocols::with)

@@ -300,8 +300,12 @@ impl<'a> Transactions<'a> {
         if !message.to_server {
             return (self.pending.done(), self.sides());
         }
-        if message.last && message.get(Field::FileData).is_some() {
-            return self.mail();
+        if message.get(Field::FileData).is_some() {
+            self.attachment(message);
+            return match message.last {
+                true => self.mail(),
+                false => (self.pending.done(), self.sides()),
+            };
         }
         let note = Note::of(message, SMTP, &[]);
         let begins = note.get(Field::SmtpMailFrom).is_some();
@@ -323,6 +327,26 @@ impl<'a> Transactions<'a> {
             return self.mail();
         }
         (self.pending.done(), self.sides())
+    }
+
+    /// A part of a mail is a file where it has a name.
+    fn attachment(&mut self, message: &Message<'_>) {
+        let name = message.get(Field::FileName);
+        let name = name.filter(|_| self.asks.has(RecordKind::Fileinfo));
+        if let Some(name) = name
+            && let Some(file) = File::named(message, name, self.asks)
+        {
+            let of = Transaction {
+                protocol: Protocol::Smtp,
+                number: self.pending.done(),
+                sides: self.sides(),
+            };
+            self.records.push(Record::File {
+                of,
+                to_server: message.to_server,
+                file,
+            });
+        }
     }
 
     /// The mail is over.

@@ -1,0 +1,187 @@
+//! `weir ids profile`: what each rule costs over a capture.
+
+use std::cmp::Reverse;
+use std::fs::File;
+use std::path::Path;
+use std::time::Instant;
+
+use serde_json::{Value, json};
+
+use weir_functions::ids::{Ids, OnUnsupported, Profile, RuleCost, Settings};
+use weir_io::capture::CaptureReader;
+use weir_nf::host::FlowOptions;
+use weir_packet::{LinkType, MemoryLayout, Side, Time};
+use weir_runtime::harness::Harness;
+
+use crate::args::{Format, IdsProfile, ProfileOrder};
+use crate::chains;
+use crate::exit::{Exit, Failure, Outcome};
+use crate::output::{self, thousands};
+use crate::say::say;
+
+/// Packets that go through together.
+const BURST: usize = 64;
+
+/// What was measured.
+struct Measured {
+    costs: Vec<RuleCost>,
+    packets: u64,
+    /// Packets that are longer than a frame.
+    skipped: u64,
+    seconds: f64,
+    alerts: u64,
+}
+
+pub(super) fn profile(args: &IdsProfile) -> Outcome {
+    let profile = Profile::default();
+    let mut harness = harness(args, &profile)?;
+    let mut measured = run(&args.input, &mut harness)?;
+    measured.costs = profile.costs();
+    measured.costs.sort_by_key(|cost| match args.by {
+        ProfileOrder::Time => Reverse(cost.took.as_nanos()),
+        ProfileOrder::Longest => Reverse(cost.longest.as_nanos()),
+        ProfileOrder::Tried => Reverse(u128::from(cost.tried)),
+        ProfileOrder::Matched => Reverse(u128::from(cost.matched)),
+    });
+    match args.output {
+        Format::Text => output::line(&text(&measured, args.top))?,
+        Format::Json => output::json(&value(&measured, args.top))?,
+    }
+    Ok(Exit::Done)
+}
+
+/// The function alone, with the rules, as a chain with no other function has it.
+fn harness(args: &IdsProfile, profile: &Profile) -> Result<Harness, Failure> {
+    let rules = &args.rules;
+    let settings = Settings {
+        rule_files: super::files(rules)?,
+        disable_files: rules.disable.clone(),
+        enable_files: rules.enable.clone(),
+        drop_files: rules.drop.clone(),
+        modify_files: rules.modify.clone(),
+        threshold_files: rules.thresholds.clone(),
+        classification_file: rules.classification.clone(),
+        reputation_categories: rules.reputation_categories.clone(),
+        reputation_files: rules.reputations.clone(),
+        vars: super::values(rules)?,
+        unsupported: OnUnsupported::Skip,
+        midstream: args.midstream,
+        profile: Some(profile.clone()),
+        ..Settings::default()
+    };
+    let builder =
+        chains::with_files(|files| Harness::builder().with_sources::<Ids>(settings, files));
+    let builder = builder.map_err(|error| super::wrong(&error))?;
+    for warning in builder.warnings() {
+        say(format_args!("warning: {warning}"));
+    }
+    let flows = FlowOptions {
+        inner: true,
+        buffer_bytes: 64 << 20,
+        ..FlowOptions::default()
+    };
+    Ok(builder.flows(flows).build())
+}
+
+/// Sends the capture through.
+fn run(path: &Path, harness: &mut Harness) -> Result<Measured, Failure> {
+    let failed = |why: &dyn std::fmt::Display| {
+        Failure::outside(format!("can't read {}: {why}", path.display()))
+    };
+    let file = File::open(path).map_err(|why| failed(&why))?;
+    let mut reader = CaptureReader::open(file).map_err(|why| failed(&why))?;
+    let mut measured = Measured {
+        costs: Vec::new(),
+        packets: 0,
+        skipped: 0,
+        seconds: 0.0,
+        alerts: 0,
+    };
+    let longest = MemoryLayout::default().largest_packet();
+    let mut queued = 0;
+    let flush = |harness: &mut Harness, measured: &mut Measured| {
+        let start = Instant::now();
+        harness.flush();
+        measured.seconds += start.elapsed().as_secs_f64();
+        measured.alerts += harness.events().len() as u64;
+    };
+    while let Some(record) = reader.next().map_err(|why| failed(&why))? {
+        if record.data.len() > longest {
+            measured.skipped += 1;
+            continue;
+        }
+        harness.set_time(Time(record.time_ns));
+        harness.queue_link(Side::Inside, LinkType::from_dlt(record.dlt), record.data);
+        measured.packets += 1;
+        queued += 1;
+        if queued == BURST {
+            queued = 0;
+            flush(harness, &mut measured);
+        }
+    }
+    flush(harness, &mut measured);
+    harness.finish();
+    measured.alerts += harness.events().len() as u64;
+    Ok(measured)
+}
+
+fn text(measured: &Measured, top: usize) -> String {
+    let tried: f64 = measured
+        .costs
+        .iter()
+        .map(|cost| cost.took.as_secs_f64())
+        .sum();
+    let mut text = format!(
+        "{} packets in {:.3} s with the clocks, {:.3} s of it in {} rules that were tried; {} alerts\n",
+        thousands(measured.packets),
+        measured.seconds,
+        tried,
+        thousands(measured.costs.len() as u64),
+        thousands(measured.alerts),
+    );
+    if measured.skipped > 0 {
+        text += &format!(
+            "{} packets are longer than a frame: left out\n",
+            measured.skipped
+        );
+    }
+    text += &format!(
+        "\n{:>14} {:>10} {:>10} {:>10} {:>7} {:>10} {:>10}\n",
+        "RULE", "TRIED", "MATCHED", "TIME (us)", "SHARE", "MEAN (us)", "MOST (us)"
+    );
+    for cost in measured.costs.iter().take(top) {
+        let micros = cost.took.as_secs_f64() * 1e6;
+        text += &format!(
+            "{:>14} {:>10} {:>10} {micros:>10.0} {:>6.1}% {:>10.2} {:>10.2}\n",
+            format!("{}:{}", cost.gid, cost.sid),
+            thousands(cost.tried),
+            thousands(cost.matched),
+            100.0 * cost.took.as_secs_f64() / tried.max(f64::MIN_POSITIVE),
+            micros / cost.tried as f64,
+            cost.longest.as_secs_f64() * 1e6,
+        );
+    }
+    text
+}
+
+fn value(measured: &Measured, top: usize) -> Value {
+    let row = |cost: &RuleCost| {
+        json!({
+            "gid": cost.gid,
+            "sid": cost.sid,
+            "tried": cost.tried,
+            "matched": cost.matched,
+            "ns": cost.took.as_nanos() as u64,
+            "longest_ns": cost.longest.as_nanos() as u64,
+        })
+    };
+    let rules: Vec<Value> = measured.costs.iter().take(top).map(row).collect();
+    json!({
+        "packets": measured.packets,
+        "skipped": measured.skipped,
+        "seconds": measured.seconds,
+        "alerts": measured.alerts,
+        "rules_tried": measured.costs.len(),
+        "rules": rules,
+    })
+}
