@@ -43,6 +43,7 @@ pub(crate) const LAYERS: [Layer; 19] = [
         own: &[],
         others: Some(&[
             "aho-corasick",
+            "base64",
             "fancy-regex",
             "md-5",
             "memchr",

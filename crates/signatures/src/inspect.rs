@@ -1,12 +1,13 @@
 //! Inspection of packets and streams.
 
+use crate::bit_kind::FlowbitKind;
 use crate::buffers::Buffer;
 use crate::condition::MAX_VARIABLES;
 use crate::evaluate::{Area, Verdict};
 use crate::flow_vars::FlowVars;
 use crate::matcher::{CHUNK, Haystack, Outcome};
 use crate::packet_tests::holds;
-use crate::rule::{Action, Direction, FlowbitKind, Protocol, Rule};
+use crate::rule::{Action, Direction, Protocol, Rule};
 use crate::ruleset::{Compiled, Group, RuleSet};
 use crate::scratch::{Candidates, ON_PACKET, ON_STREAM, Scratch};
 use crate::state::{Pending, StreamState};
@@ -267,7 +268,7 @@ impl RuleSet {
                 rule.report(matched_in, bits, &mut inspection, on_alert);
             };
             let matched = attempt.run(subject, state, bits, scratch, &mut report);
-            scratch.clock.stop(start, (number, &rule.rule), matched);
+            scratch.clock.stop(start, &rule.rule, matched);
             if inspection.passed {
                 break;
             }

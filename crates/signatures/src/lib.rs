@@ -80,6 +80,7 @@
 mod app_protocol;
 mod application;
 mod automaton;
+mod bit_kind;
 pub mod buffers;
 mod byte_options;
 mod classification;
@@ -132,6 +133,7 @@ pub mod view;
 
 pub use app_protocol::{AppProtocol, AppProtocols};
 pub use application::AppTest;
+pub use bit_kind::FlowbitKind;
 pub use buffers::{Buffer, Bytes, Phase, Transaction};
 pub use classification::{Classification, Classifications, DEFAULT_PRIORITY};
 pub use compare::Compare;
@@ -149,11 +151,11 @@ pub use numbers::{AppNumber, NumberTest};
 pub use parse::{
     ParseOptions, Parsed, Unsupported, parse_rules, parse_rules_lossy, parse_rules_with,
 };
-pub use profile::{Profile, RuleCost};
+pub use profile::Watch;
 pub use ranges::{AddressSet, Element, PortSet, RangeSet};
 pub use rule::{
-    Action, Direction, FlagsMode, FlagsTest, FlowCondition, FlowbitKind, FlowbitOperation,
-    IpOption, PacketTest, Protocol, Rule, StreamSide, Target,
+    Action, Direction, FlagsMode, FlagsTest, FlowCondition, FlowbitOperation, IpOption, PacketTest,
+    Protocol, Rule, StreamSide, Target,
 };
 pub use ruleset::{CompileError, CompileOptions, RuleSet};
 pub use scratch::{Scratch, ScratchCounters};

@@ -131,10 +131,10 @@ impl RuleSet {
                 || !rule.bits_hold(bits)
                 || !rule.holds_on(message, &changed, scratch)
             {
-                scratch.clock.stop(start, (number, &rule.rule), false);
+                scratch.clock.stop(start, &rule.rule, false);
                 continue;
             }
-            scratch.clock.stop(start, (number, &rule.rule), true);
+            scratch.clock.stop(start, &rule.rule, true);
             scratch.counters.alerts_forgotten += u64::from(state.note(number + 1));
             rule.report(MatchedIn::Message, bits, &mut inspection, on_alert);
             if inspection.passed {

@@ -2,6 +2,7 @@
 
 use crate::app_protocol::{AppProtocol, AppProtocols};
 use crate::application::{self, AppTest};
+use crate::bit_kind::FlowbitKind;
 use crate::buffers::{Buffer, Origin};
 use crate::data::{self, AddressTest, Which};
 use crate::error::{Fault, SkipReason, Span};
@@ -14,7 +15,7 @@ use crate::packet_options::{number, packet_test};
 use crate::pcre;
 use crate::raw_option::RawOption;
 use crate::requires;
-use crate::rule::{Action, Direction, FlowCondition, FlowbitKind, FlowbitOperation, Rule, Target};
+use crate::rule::{Action, Direction, FlowCondition, FlowbitOperation, Rule, Target};
 use crate::sections::{Sections, legacy_buffer};
 use crate::shared_bits;
 use crate::threshold;
@@ -349,24 +350,7 @@ impl Builder<'_> {
                 let tests = AppNumber::named(word).map(|n| NumberTest::parse(text, option, n));
                 rule.numbers.extend(tests.transpose()?);
             }
-            "iprep" => rule.addresses.push(data::parse_reputation(text, option)?),
-            "ip.src" | "ip.dst" => {
-                if let Some((_, at, false)) = self.address {
-                    return Err(nothing_asked(text, at));
-                }
-                let which = match keyword {
-                    "ip.src" => Which::Source,
-                    _ => Which::Destination,
-                };
-                self.address = Some((which, option.name, false));
-            }
-            "dataset" | "datarep" if self.address.is_some() => self.address_data(option)?,
-            word if self.address.is_some() && Buffer::sticky(word).is_none() => {
-                let message = format!("`{word}` does not look at addresses");
-                return Err(Fault::new(option.name, message)
-                    .help("only `dataset` and `datarep` may follow `ip.src` and `ip.dst`"));
-            }
-            _ if self.take_section(option)? => {}
+            _ if self.take_address(option)? || self.take_section(option)? => {}
             other => {
                 // `is_supported` lets only the keywords above and those of `packet_test` through.
                 return Err(Fault::new(
@@ -380,6 +364,36 @@ impl Builder<'_> {
 }
 
 impl Builder<'_> {
+    /// Takes an option about addresses; false of another one.
+    fn take_address(&mut self, option: &RawOption) -> Result<bool, Fault> {
+        match option.keyword.as_str() {
+            "iprep" => {
+                let (which, test) = data::parse_reputation(self.text, option)?;
+                self.rule
+                    .addresses
+                    .push(AddressTest::Reputation(which, test));
+            }
+            keyword @ ("ip.src" | "ip.dst") => {
+                if let Some((_, at, false)) = self.address {
+                    return Err(nothing_asked(self.text, at));
+                }
+                let which = match keyword {
+                    "ip.src" => Which::Source,
+                    _ => Which::Destination,
+                };
+                self.address = Some((which, option.name, false));
+            }
+            "dataset" | "datarep" if self.address.is_some() => self.address_data(option)?,
+            word if self.address.is_some() && Buffer::sticky(word).is_none() => {
+                let message = format!("`{word}` does not look at addresses");
+                return Err(Fault::new(option.name, message)
+                    .help("only `dataset` and `datarep` may follow `ip.src` and `ip.dst`"));
+            }
+            _ => return Ok(false),
+        }
+        Ok(true)
+    }
+
     /// A condition on bytes, or the keyword of a buffer.
     fn take_section(&mut self, option: &RawOption) -> Result<bool, Fault> {
         if let Some((_, at, false)) = self.address.take() {

@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use crate::app_protocol::AppProtocol;
 use crate::application::AppTest;
+use crate::bit_kind::FlowbitKind;
 use crate::buffers::{Buffer, Origin, Phase};
 use crate::compare::Compare;
 use crate::condition::{Condition, Section};
@@ -99,31 +100,6 @@ pub struct FlowbitOperation {
     /// The names; more than one only for [`FlowbitKind::IsSet`] and [`FlowbitKind::IsNotSet`], of which
     /// one is enough.
     pub names: Vec<String>,
-}
-
-/// Operation of a `flowbits` keyword.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum FlowbitKind {
-    /// Set the bit when the rule matches.
-    Set,
-    /// Clear the bit when the rule matches.
-    Unset,
-    /// Change the bit when the rule matches.
-    Toggle,
-    /// The rule matches only when one of the bits is set.
-    IsSet,
-    /// The rule matches only when one of the bits is not set.
-    IsNotSet,
-}
-
-impl FlowbitKind {
-    /// True if this changes a bit, rather than testing it.
-    pub fn writes(self) -> bool {
-        matches!(
-            self,
-            FlowbitKind::Set | FlowbitKind::Unset | FlowbitKind::Toggle
-        )
-    }
 }
 
 /// How the flags of a header are compared.

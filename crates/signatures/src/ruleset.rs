@@ -4,6 +4,7 @@
 use std::collections::BTreeMap;
 use std::fmt;
 
+use crate::bit_kind::FlowbitKind;
 use crate::buffers::Phase;
 use crate::classification::{Classifications, DEFAULT_PRIORITY};
 use crate::evaluate::Prepared;
@@ -12,7 +13,7 @@ use crate::frequency::CommonStrings;
 use crate::matcher::Matcher;
 use crate::message_filters::{MessageParts, Messages};
 use crate::prefilter::{self, FastPart, Prefilter};
-use crate::rule::{FlowbitKind, PacketTest, Protocol, Rule};
+use crate::rule::{PacketTest, Protocol, Rule};
 use crate::transform::Variants;
 use crate::unfiltered::Unfiltered;
 use crate::view::{ICMP, ICMPV6, SCTP, TCP, UDP};

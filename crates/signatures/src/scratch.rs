@@ -1,8 +1,10 @@
 //! Memory that inspection works in, kept by the caller from packet to packet so that none is allocated.
 
+use std::sync::Arc;
+
 use crate::evaluate::Workspace;
 use crate::matcher::Ends;
-use crate::profile::{Clock, Profile};
+use crate::profile::{Clock, Watch};
 use crate::transform::Changed;
 
 /// Counts of what inspection could not remember or search to the end, since the scratch was made.
@@ -52,10 +54,10 @@ impl Scratch {
         scratch
     }
 
-    /// The same, which notes the cost of rules.
+    /// The same, which tells somebody of each attempt of a rule.
     #[must_use]
-    pub fn profiled(mut self, profile: Profile) -> Self {
-        self.clock.profile = Some(profile);
+    pub fn watched(mut self, watch: Arc<dyn Watch>) -> Self {
+        self.clock = Clock::of(watch);
         self
     }
 

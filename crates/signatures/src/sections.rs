@@ -103,17 +103,7 @@ impl<'a> Sections<'a> {
             "bsize" | "urilen" => self.size(option)?,
             "filename" | "fileext" => self.file_name(option)?,
             "dataset" | "datarep" => self.data(option)?,
-            "filemd5" | "filesha1" | "filesha256" => {
-                let Some(read) = data::hash_list(text, option) else {
-                    return Ok(false);
-                };
-                let (transform, condition) = read?;
-                let looked = Looked {
-                    buffer: Some(Buffer::FileData),
-                    transforms: vec![transform],
-                };
-                self.add(looked, condition);
-            }
+            "filemd5" | "filesha1" | "filesha256" => return self.hash_list(option),
             other if legacy_buffer(other).is_some() => {
                 self.content_of(legacy_buffer(other), option)?
             }
@@ -213,6 +203,20 @@ impl<'a> Sections<'a> {
         let looked = Looked::at(Some(Buffer::FileName));
         self.add(looked, Condition::Content(content));
         Ok(())
+    }
+
+    /// The hash of a file is one of the values of another one.
+    fn hash_list(&mut self, option: &RawOption) -> Result<bool, Fault> {
+        let Some(read) = data::hash_list(self.text, option) else {
+            return Ok(false);
+        };
+        let (transform, test) = read?;
+        let looked = Looked {
+            buffer: Some(Buffer::FileData),
+            transforms: vec![transform],
+        };
+        self.add(looked, Condition::Data(test));
+        Ok(true)
     }
 
     /// The buffer selected is one of the values of a file.

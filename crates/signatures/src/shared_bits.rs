@@ -2,10 +2,10 @@
 
 use std::net::IpAddr;
 
+use crate::bit_kind::FlowbitKind;
 use crate::compare::parse_number;
 use crate::error::{Fault, SkipReason};
 use crate::raw_option::RawOption;
-use crate::rule::FlowbitKind;
 use crate::threshold::parts;
 
 /// How long a bit of `xbits`, and one of `hostbits`, stays set where the rule does not say it, in seconds (as in

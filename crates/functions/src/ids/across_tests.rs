@@ -282,11 +282,7 @@ alert http any any -> any any (http.host; content:"bad"; iprep:both,CnC,=,7; sid
 
 #[test]
 fn faults_of_files_are_told() {
-    static FILES: &[(&str, &str)] = &[
-        ("bad", "\n?\n"),
-        ("categories", "1,BadHosts,those\n"),
-        ("scores", "1.2.3.4,1,999\n"),
-    ];
+    static FILES: &[(&str, &str)] = &[("bad", "\n?\n")];
     let rule = |options: &str| {
         with(&format!(
             "alert tcp any any -> any any (sid:1;)\nalert http any any -> any any (http.host; {options} sid:2;)"
@@ -343,6 +339,19 @@ fn faults_of_files_are_told() {
             );
         }
     }
+}
+
+#[test]
+fn faults_of_reputations_are_told() {
+    static FILES: &[(&str, &str)] = &[
+        ("categories", "1,BadHosts,those\n"),
+        ("scores", "1.2.3.4,1,999\n"),
+    ];
+    let rule = |options: &str| {
+        with(&format!(
+            "alert http any any -> any any (http.host; {options} sid:2;)"
+        ))
+    };
     let files = Settings {
         reputation_categories: vec!["categories".to_owned()],
         reputation_files: vec!["scores".to_owned()],

@@ -93,7 +93,7 @@ sends no reset.",
             limits,
             window: settings.window as usize,
             midstream: settings.midstream,
-            profile: settings.profile,
+            watch: settings.watch,
         })
     }
 
@@ -170,8 +170,8 @@ sends no reset.",
 
     fn work_space(&self) -> WorkSpace {
         let mut space = Space::new(self.rules.len(), PIECE, self.parses());
-        if let Some(profile) = &self.profile {
-            space.rules = space.rules.profiled(profile.clone());
+        if let Some(watch) = &self.watch {
+            space.rules = space.rules.watched(watch.clone());
         }
         WorkSpace::new(space)
     }

@@ -28,11 +28,13 @@ mod threshold_tests;
 mod told;
 mod view;
 
+use std::sync::Arc;
+
 use weir_nf::prelude::*;
 use weir_signatures::{AppProtocol, AppProtocols, Buffer, DecodeEvents, RuleSet};
 
 pub use collect::Replaced;
-pub use weir_signatures::{Applied, ListKind, Profile, RuleCost};
+pub use weir_signatures::{Applied, ListKind, Rule, Watch};
 
 pub use loading::{File, Loaded, Loading, Reason, Refused};
 pub use records::{AlertField, FileHash, RecordKind};
@@ -68,7 +70,7 @@ pub struct Ids {
     watches: bool,
     /// What rules call a field of a message, by the field's number.
     buffers: Vec<Option<Buffer>>,
-    profile: Option<Profile>,
+    watch: Option<Arc<dyn Watch>>,
 }
 
 impl Ids {

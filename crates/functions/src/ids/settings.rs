@@ -7,8 +7,8 @@ use schemars::JsonSchema;
 use serde::Deserialize;
 use weir_nf::prelude::*;
 use weir_signatures::{
-    Action, Classifications, CompileOptions, ListKind, ParseOptions, Profile, Rule, RuleLists,
-    RuleSet, Unsupported, Variables, parse_rules, parse_rules_with,
+    Action, Classifications, CompileOptions, ListKind, ParseOptions, Rule, RuleLists, RuleSet,
+    Unsupported, Variables, Watch, parse_rules, parse_rules_with,
 };
 
 use super::collect::Collected;
@@ -74,9 +74,9 @@ pub struct Settings {
     pub alert_fields: Vec<AlertField>,
     /// Hashes of whole files in `fileinfo` records.
     pub file_hashes: Vec<FileHash>,
-    /// Notes the cost of each rule: for tools, not in a chain file.
+    /// Hears of each attempt of a rule: for tools, not in a chain file.
     #[serde(skip)]
-    pub profile: Option<Profile>,
+    pub watch: Option<Arc<dyn Watch>>,
 }
 
 impl Default for Settings {
@@ -101,7 +101,7 @@ impl Default for Settings {
             records: Vec::new(),
             alert_fields: vec![AlertField::App, AlertField::Metadata],
             file_hashes: Vec::new(),
-            profile: None,
+            watch: None,
         }
     }
 }

@@ -2,10 +2,8 @@
 
 use std::sync::Arc;
 
-use super::Loaded;
 use super::set::{DataKind, DataSet};
 use crate::compare::Compare;
-use crate::condition::Condition;
 use crate::error::{Fault, SkipReason, Span};
 use crate::raw_option::RawOption;
 use crate::transform::Transform;
@@ -34,7 +32,7 @@ pub struct DataTest {
     pub of_addresses: bool,
     /// What is asked.
     pub wants: DataUse,
-    values: Loaded<DataSet>,
+    values: Option<Arc<DataSet>>,
 }
 
 impl DataTest {
@@ -149,11 +147,11 @@ pub(crate) fn parse(text: &str, option: &RawOption, of_addresses: bool) -> Resul
     })
 }
 
-/// Reads `filemd5:[!]FILE` and its like: the change of `file.data`, and the condition on what comes of it.
+/// Reads `filemd5:[!]FILE` and its like: the change of `file.data`, and what is asked of what comes of it.
 pub(crate) fn hash_list(
     text: &str,
     option: &RawOption,
-) -> Option<Result<(Transform, Condition), Fault>> {
+) -> Option<Result<(Transform, DataTest), Fault>> {
     let (kind, transform) = match option.keyword.as_str() {
         "filemd5" => (DataKind::Md5, Transform::Md5),
         "filesha1" => (DataKind::Sha1, Transform::Sha1),
@@ -180,5 +178,5 @@ pub(crate) fn hash_list(
         wants,
         values: None,
     };
-    Some(Ok((transform, Condition::Data(test))))
+    Some(Ok((transform, test)))
 }

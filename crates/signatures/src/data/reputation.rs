@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::net::IpAddr;
 use std::sync::Arc;
 
-use super::{AddressTest, Loaded, Which};
+use super::which::Which;
 use crate::compare::Compare;
 use crate::error::Fault;
 use crate::raw_option::RawOption;
@@ -156,7 +156,7 @@ pub struct ReputationTest {
     category: String,
     compare: Compare,
     /// The number of the category and the scores.
-    scores: Loaded<Reputations>,
+    scores: Option<Arc<Reputations>>,
     number: u8,
 }
 
@@ -191,7 +191,7 @@ impl ReputationTest {
 }
 
 /// Reads `iprep:WHICH,CATEGORY,OPERATOR,SCORE`.
-pub(crate) fn parse(text: &str, option: &RawOption) -> Result<AddressTest, Fault> {
+pub(crate) fn parse(text: &str, option: &RawOption) -> Result<(Which, ReputationTest), Fault> {
     let written = option.value.of(text);
     let fault = |why: &str| {
         Fault::new(option.value, format!("the value of `iprep`: {why}"))
@@ -212,7 +212,7 @@ pub(crate) fn parse(text: &str, option: &RawOption) -> Result<AddressTest, Fault
         return Err(fault(&format!("`{operator}` is no operator")));
     }
     let compare = Compare::parse(&format!("{operator}{score}"), MOST_SCORE);
-    Ok(AddressTest::Reputation(
+    Ok((
         which,
         ReputationTest {
             category: category.to_owned(),

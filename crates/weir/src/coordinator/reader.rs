@@ -100,6 +100,10 @@ fn keys(composition: &Composition) -> BTreeMap<String, String> {
 mod tests {
     use super::*;
 
+    fn rule(condition: &str) -> String {
+        format!("rules: 'alert http any any -> any any ({condition} sid:1;)'")
+    }
+
     /// What an operator could send to have files of the coordinator's machine read to him.
     #[test]
     fn nothing_outside_of_the_folder_is_read() {
@@ -151,17 +155,14 @@ mod tests {
             let chain = format!("chain: c\nnfs:\n  - ids: {{rule-files: ['{rules}']}}\n");
             read(&edge("chain.yaml"), &chain);
         }
-        for condition in [
-            "http.host; dataset:isset,a,type string,load ../secret;",
-            "http.host; dataset:isset,a,type string,load /etc/passwd;",
-            "filemd5:../secret;",
+        for settings in [
+            rule("http.host; dataset:isset,a,type string,load ../secret;"),
+            rule("http.host; dataset:isset,a,type string,load /etc/passwd;"),
+            rule("filemd5:../secret;"),
+            "reputation-files: [../secret], records: [http]".to_owned(),
+            "reputation-categories: [../secret], records: [http]".to_owned(),
         ] {
-            let rule = format!("alert http any any -> any any ({condition} sid:1;)");
-            let chain = format!("chain: c\nnfs:\n  - ids: {{rules: '{rule}'}}\n");
-            read(&edge("chain.yaml"), &chain);
-        }
-        for files in ["reputation-files", "reputation-categories"] {
-            let chain = format!("chain: c\nnfs:\n  - ids: {{{files}: ['../secret']}}\n");
+            let chain = format!("chain: c\nnfs:\n  - ids: {{{settings}}}\n");
             read(&edge("chain.yaml"), &chain);
         }
         // A way up that stays inside is none out.

@@ -1,125 +1,17 @@
 //! `weir ids`: what the function `ids` would load of rule files, and what rules cost.
 
+mod check;
 mod profile;
+mod rules;
 mod show;
 
-use std::collections::BTreeMap;
-use std::path::Path;
-
-use weir_functions::ids::{ListKind, Loading};
-use weir_nf::prelude::SettingsError;
-
-use crate::args::{Format, Ids, IdsCheck, IdsCommand, IdsRules};
-use crate::chains;
-use crate::exit::{Exit, Failure, Outcome};
-use crate::output;
+use crate::args::{Ids, IdsCommand};
+use crate::exit::Outcome;
 
 /// `weir ids` and its commands.
 pub(crate) fn ids(args: &Ids) -> Outcome {
     match &args.command {
-        IdsCommand::Check(args) => check(args),
+        IdsCommand::Check(args) => check::check(args),
         IdsCommand::Profile(args) => profile::profile(args),
     }
-}
-
-fn check(args: &IdsCheck) -> Outcome {
-    let mut loading = Loading::new(&values(&args.rules)?).map_err(|error| {
-        let given = |(name, _): &(String, String)| error.path == format!("vars.{name}");
-        let failure = wrong(&error);
-        match args.rules.vars.iter().any(given) {
-            true => Failure::usage(failure.why()),
-            false => failure,
-        }
-    })?;
-    let files = files(&args.rules)?;
-    for (kind, names) in [
-        (ListKind::Disable, &args.rules.disable),
-        (ListKind::Enable, &args.rules.enable),
-        (ListKind::Drop, &args.rules.drop),
-        (ListKind::Modify, &args.rules.modify),
-    ] {
-        for name in names {
-            let added = loading.list(kind, name, &chains::named_text(name)?);
-            added.map_err(|error| wrong(&error))?;
-        }
-    }
-    for name in &args.rules.thresholds {
-        let added = loading.thresholds(name, &chains::named_text(name)?);
-        added.map_err(|error| wrong(&error))?;
-    }
-    let files_of = [&args.rules.reputation_categories, &args.rules.reputations];
-    let scores = loading.reputations(files_of.map(Vec::as_slice), &mut |path, name| {
-        chains::named_text(name).map_err(|why| SettingsError::new(path, why.why()))
-    });
-    scores.map_err(|error| wrong(&error))?;
-    for file in &files {
-        let read = loading.file(file, &chains::named_text(file)?);
-        read.map_err(|error| wrong(&error))?;
-    }
-    let classes = match &args.rules.classification {
-        None => None,
-        Some(name) => Some((name.as_str(), chains::named_text(name)?)),
-    };
-    let classes = classes.as_ref().map(|(name, text)| (*name, text.as_str()));
-    let mut read =
-        |name: &str| chains::named_text(name).map_err(|failure| failure.why().to_owned());
-    let loaded = loading.end(classes, &mut read);
-    let loaded = loaded.map_err(|error| wrong(&error))?;
-    match args.output {
-        Format::Text => output::line(&show::text(&loaded, args.all))?,
-        Format::Json => output::json(&show::value(&loaded, args.all))?,
-    }
-    Ok(if loaded.is_fine() {
-        Exit::Done
-    } else {
-        Exit::Chain
-    })
-}
-
-/// The rule files, each once.
-fn files(rules: &IdsRules) -> Result<Vec<String>, Failure> {
-    let mut files: Vec<String> = Vec::new();
-    for pattern in &rules.files {
-        for name in chains::expanded(Path::new(""), pattern).map_err(Failure::outside)? {
-            if !files.contains(&name) {
-                files.push(name);
-            }
-        }
-    }
-    Ok(files)
-}
-
-/// A value or a file that can't be used.
-fn wrong(error: &SettingsError) -> Failure {
-    let help = error
-        .help
-        .as_ref()
-        .map(|help| format!("\n  = help: {help}"));
-    let place = match &error.at {
-        Some((name, line, column)) => format!("{name}:{line}:{column}: "),
-        None => String::new(),
-    };
-    let of = match error.path.strip_prefix("vars.") {
-        Some(name) => format!("the value of `{name}`: "),
-        None => String::new(),
-    };
-    Failure::chain(format!(
-        "{place}error: {of}{}{}",
-        error.message,
-        help.unwrap_or_default()
-    ))
-}
-
-/// Values of variables: of a chain file, then of a `suricata.yaml`, then of
-/// `--var`; the last one counts.
-fn values(args: &IdsRules) -> Result<BTreeMap<String, String>, Failure> {
-    let mut values = BTreeMap::new();
-    if let Some(chain) = &args.chain {
-        values.extend(chains::chain_variables(chain)?);
-    }
-    if let Some(file) = &args.variables {
-        values.extend(chains::suricata_variables(file)?);
-    }
-    values.extend(args.vars.iter().cloned());
-    Ok(values)
 }

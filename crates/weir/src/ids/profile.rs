@@ -1,13 +1,15 @@
 //! `weir ids profile`: what each rule costs over a capture.
 
 use std::cmp::Reverse;
+use std::collections::BTreeMap;
 use std::fs::File;
 use std::path::Path;
-use std::time::Instant;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
 
-use weir_functions::ids::{Ids, OnUnsupported, Profile, RuleCost, Settings};
+use weir_functions::ids::{Ids, OnUnsupported, Rule, Settings, Watch};
 use weir_io::capture::CaptureReader;
 use weir_nf::host::FlowOptions;
 use weir_packet::{LinkType, MemoryLayout, Side, Time};
@@ -19,8 +21,59 @@ use crate::exit::{Exit, Failure, Outcome};
 use crate::output::{self, thousands};
 use crate::say::say;
 
+use super::rules::{files, values, wrong};
+
 /// Packets that go through together.
 const BURST: usize = 64;
+
+/// The cost of one rule.
+#[derive(Clone, Debug, Default)]
+struct RuleCost {
+    gid: u32,
+    sid: u32,
+    tried: u64,
+    matched: u64,
+    took: Duration,
+    longest: Duration,
+}
+
+/// The costs of rules, as attempts are told.
+#[derive(Debug)]
+struct Profile {
+    start: Instant,
+    costs: Mutex<BTreeMap<(u32, u32), RuleCost>>,
+}
+
+impl Profile {
+    fn new() -> Profile {
+        Profile {
+            start: Instant::now(),
+            costs: Mutex::default(),
+        }
+    }
+
+    fn costs(&self) -> Vec<RuleCost> {
+        let costs = self.costs.lock().unwrap_or_else(PoisonError::into_inner);
+        costs.values().cloned().collect()
+    }
+}
+
+impl Watch for Profile {
+    fn now(&self) -> u64 {
+        u64::try_from(self.start.elapsed().as_nanos()).unwrap_or(u64::MAX)
+    }
+
+    fn tried(&self, rule: &Rule, took: u64, matched: bool) {
+        let took = Duration::from_nanos(took);
+        let mut costs = self.costs.lock().unwrap_or_else(PoisonError::into_inner);
+        let cost = costs.entry((rule.gid, rule.sid)).or_default();
+        (cost.gid, cost.sid) = (rule.gid, rule.sid);
+        cost.tried += 1;
+        cost.matched += u64::from(matched);
+        cost.took += took;
+        cost.longest = cost.longest.max(took);
+    }
+}
 
 /// What was measured.
 struct Measured {
@@ -33,7 +86,7 @@ struct Measured {
 }
 
 pub(super) fn profile(args: &IdsProfile) -> Outcome {
-    let profile = Profile::default();
+    let profile = Arc::new(Profile::new());
     let mut harness = harness(args, &profile)?;
     let mut measured = run(&args.input, &mut harness)?;
     measured.costs = profile.costs();
@@ -51,10 +104,10 @@ pub(super) fn profile(args: &IdsProfile) -> Outcome {
 }
 
 /// The function alone, with the rules, as a chain with no other function has it.
-fn harness(args: &IdsProfile, profile: &Profile) -> Result<Harness, Failure> {
+fn harness(args: &IdsProfile, profile: &Arc<Profile>) -> Result<Harness, Failure> {
     let rules = &args.rules;
     let settings = Settings {
-        rule_files: super::files(rules)?,
+        rule_files: files(rules)?,
         disable_files: rules.disable.clone(),
         enable_files: rules.enable.clone(),
         drop_files: rules.drop.clone(),
@@ -63,15 +116,15 @@ fn harness(args: &IdsProfile, profile: &Profile) -> Result<Harness, Failure> {
         classification_file: rules.classification.clone(),
         reputation_categories: rules.reputation_categories.clone(),
         reputation_files: rules.reputations.clone(),
-        vars: super::values(rules)?,
+        vars: values(rules)?,
         unsupported: OnUnsupported::Skip,
         midstream: args.midstream,
-        profile: Some(profile.clone()),
+        watch: Some(profile.clone()),
         ..Settings::default()
     };
     let builder =
         chains::with_files(|files| Harness::builder().with_sources::<Ids>(settings, files));
-    let builder = builder.map_err(|error| super::wrong(&error))?;
+    let builder = builder.map_err(|error| wrong(&error))?;
     for warning in builder.warnings() {
         say(format_args!("warning: {warning}"));
     }

@@ -1,0 +1,26 @@
+//! What rules do with bits: those of their flow, and those of hosts.
+
+/// Operation of a `flowbits` keyword.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum FlowbitKind {
+    /// Set the bit when the rule matches.
+    Set,
+    /// Clear the bit when the rule matches.
+    Unset,
+    /// Change the bit when the rule matches.
+    Toggle,
+    /// The rule matches only when one of the bits is set.
+    IsSet,
+    /// The rule matches only when one of the bits is not set.
+    IsNotSet,
+}
+
+impl FlowbitKind {
+    /// True if this changes a bit, rather than testing it.
+    pub fn writes(self) -> bool {
+        matches!(
+            self,
+            FlowbitKind::Set | FlowbitKind::Unset | FlowbitKind::Toggle
+        )
+    }
+}
