@@ -252,6 +252,8 @@ named! {
         HttpBodyShort "http.body_short";
         /// HTTP: bytes of a body were lost.
         HttpBodyGap "http.body_gap";
+        /// Bytes of a mail were lost.
+        SmtpMailGap "smtp.mail_gap";
         /// HTTP: a line of a request's head without a colon.
         HttpRequestColon "http.request_field_missing_colon";
         /// HTTP: a line of a response's head without a colon.

@@ -1,8 +1,8 @@
 //! Parts of a mail: MIME (RFC 2045, 2046), and their names (RFC 2183, 2047, 2231).
 //!
-//! A part is a leaf: what has a type `multipart` or `message/rfc822` is opened. A mail without MIME is one part.
-//! What is wrong with a mail is read as mail readers read it: what hides a part from readers of rules only would
-//! still be opened by its receiver.
+//! A part is a leaf: what has a type `multipart`, `message/rfc822` or `message/global` is opened. A mail without MIME
+//! is one part. Where mail readers differ on what is wrong with a mail, more is opened rather than less, so that a
+//! part is not hidden from rules and shown to its receiver; of two encodings both are tried.
 
 use std::borrow::Cow;
 
@@ -10,8 +10,8 @@ use std::borrow::Cow;
 const DEEPEST: usize = 10;
 /// Most parts of a mail; those behind are not looked at.
 const MOST: usize = 64;
-/// Bytes of a header that are looked at.
-const HEADER: usize = 16 << 10;
+/// Most fields of one name that are looked at.
+const MOST_FIELDS: usize = 8;
 
 /// A decoded part.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -23,10 +23,21 @@ pub(crate) struct Part {
     pub(crate) complete: bool,
 }
 
-/// The parts of a mail, of which all is there where it is `complete`.
-pub(crate) fn parts(mail: &[u8], complete: bool) -> Vec<Part> {
+/// The parts of a mail, one at least. One that is `torn` has a hole somewhere, so that no part is complete; of one
+/// that is `cut` the end is missing.
+pub(crate) fn parts(mail: &[u8], torn: bool, cut: bool) -> Vec<Part> {
     let mut parts = Vec::new();
-    entity(mail, complete, 0, &mut parts);
+    entity(mail, !cut, 0, &mut parts);
+    if parts.is_empty() {
+        parts.push(Part {
+            name: Vec::new(),
+            bytes: mail.to_vec(),
+            complete: !cut,
+        });
+    }
+    for part in &mut parts {
+        part.complete &= !torn;
+    }
     parts
 }
 
@@ -36,38 +47,81 @@ fn entity(bytes: &[u8], complete: bool, depth: usize, parts: &mut Vec<Part>) {
     }
     let (header, body) = split(bytes);
     let header = Header::read(header);
-    let kind = header.kind.split(|&b| b == b';').next().unwrap_or(&[]);
-    let kind = kind.trim_ascii().to_ascii_lowercase();
-    if depth < DEEPEST {
-        if kind.starts_with(b"multipart/")
-            && let Some(boundary) = parameter(&header.kind, "boundary")
-            && !boundary.is_empty()
-            && multipart(body, complete, &boundary, depth, parts)
-        {
-            return;
-        }
-        if kind == b"message/rfc822" {
-            return entity(body, complete, depth + 1, parts);
-        }
+    if depth < DEEPEST
+        && header
+            .kinds
+            .iter()
+            .any(|kind| opened(kind, &header, (body, complete), depth, parts))
+    {
+        return;
     }
-    let name = parameter(&header.disposition, "filename");
-    let name = name.or_else(|| parameter(&header.kind, "name"));
-    parts.push(Part {
-        name: name.unwrap_or_default(),
-        bytes: decoded(body, &header.encoding),
-        complete,
+    let name = header
+        .dispositions
+        .iter()
+        .find_map(|field| parameter(field, "filename"));
+    let name = name.or_else(|| {
+        header
+            .kinds
+            .iter()
+            .find_map(|field| parameter(field, "name"))
     });
+    let name = words(&name.unwrap_or_default());
+    let mut encodings: Vec<Encoding> = header
+        .encodings
+        .iter()
+        .map(|field| Encoding::of(field))
+        .collect();
+    encodings.dedup();
+    // Some readers take the first of several, and some the last.
+    let readings = match encodings[..] {
+        [] => vec![Encoding::Plain],
+        [one] => vec![one],
+        [first, .., last] => vec![first, last],
+    };
+    parts.extend(readings.into_iter().map(|encoding| Part {
+        name: name.clone(),
+        bytes: encoding.decode(body).into_owned(),
+        complete,
+    }));
+}
+
+/// Opens an entity of this type that has parts; false where it has none.
+fn opened(
+    kind: &[u8],
+    header: &Header,
+    (body, complete): (&[u8], bool),
+    depth: usize,
+    parts: &mut Vec<Part>,
+) -> bool {
+    let word = token(kind, b";").to_ascii_lowercase();
+    let is_mail = matches!(&word[..], b"message/rfc822" | b"message/global");
+    if !is_mail && !word.starts_with(b"multipart/") {
+        return false;
+    }
+    // An encoding is none of theirs (RFC 2045 section 6.4), and readers decode it all the same.
+    let encoding = header
+        .encodings
+        .first()
+        .map_or(Encoding::Plain, |field| Encoding::of(field));
+    let body = encoding.decode(body);
+    if is_mail {
+        entity(&body, complete, depth + 1, parts);
+        return true;
+    }
+    let boundary = parameter(kind, "boundary").unwrap_or_default();
+    let boundary = boundary.trim_ascii_end();
+    !boundary.is_empty() && multipart((&body, complete), boundary, depth, parts)
 }
 
 /// Opens the entities between delimiters; false where there is none.
 fn multipart(
-    body: &[u8],
-    complete: bool,
+    (body, complete): (&[u8], bool),
     boundary: &[u8],
     depth: usize,
     parts: &mut Vec<Part>,
 ) -> bool {
     let mut begun: Option<usize> = None;
+    let mut is_opened = false;
     let mut at = 0;
     for line in body.split_inclusive(|&b| b == b'\n') {
         let start = at;
@@ -82,16 +136,14 @@ fn multipart(
             let part = part.strip_suffix(b"\r").unwrap_or(part);
             entity(part, true, depth + 1, parts);
         }
+        is_opened |= begun.is_some();
+        // Parts may follow behind the last delimiter, too: not all readers stop there.
         begun = (!is_last).then_some(at);
-        if is_last {
-            return true;
-        }
     }
-    let Some(from) = begun else {
-        return false;
-    };
-    entity(body.get(from..).unwrap_or(&[]), complete, depth + 1, parts);
-    true
+    if let Some(from) = begun {
+        entity(body.get(from..).unwrap_or(&[]), complete, depth + 1, parts);
+    }
+    is_opened || begun.is_some()
 }
 
 /// Whether a delimiter is the last one; `None` of a line that is none.
@@ -105,73 +157,119 @@ fn delimiter(line: &[u8], boundary: &[u8]) -> Option<bool> {
     rest.trim_ascii().is_empty().then_some(is_last)
 }
 
-/// The header, and what follows the first empty line.
+/// The header, and what follows the first empty line. Where no line before that is a field, there is no header.
 fn split(bytes: &[u8]) -> (&[u8], &[u8]) {
     let mut at = 0;
+    let mut has_field = false;
     for line in bytes.split_inclusive(|&b| b == b'\n') {
-        // A line that is no field of a header: there is none.
-        let is_field = line.contains(&b':') || line.starts_with(b" ") || line.starts_with(b"\t");
         if matches!(line, b"\r\n" | b"\n") {
-            return bytes
-                .split_at_checked(at)
-                .map_or((bytes, &[]), |(header, rest)| {
-                    (header, rest.get(line.len()..).unwrap_or(&[]))
-                });
+            let (header, rest) = bytes.split_at_checked(at).unwrap_or((bytes, &[]));
+            return match has_field || at == 0 {
+                true => (header, rest.get(line.len()..).unwrap_or(&[])),
+                false => (&[], bytes),
+            };
         }
-        if !is_field {
-            break;
-        }
+        has_field |= field(line).is_some();
         at += line.len();
     }
-    (&[], bytes)
+    match has_field {
+        true => (bytes, &[]),
+        false => (&[], bytes),
+    }
+}
+
+/// The name of a field of a header (RFC 5322 section 2.2), and its value on this line.
+fn field(line: &[u8]) -> Option<(&[u8], &[u8])> {
+    let colon = line.iter().position(|&b| b == b':')?;
+    let (name, value) = line.split_at_checked(colon)?;
+    let name = name.trim_ascii_end();
+    let is_name = !name.is_empty() && name.iter().all(u8::is_ascii_graphic);
+    is_name.then(|| (name, value.get(1..).unwrap_or(&[]).trim_ascii()))
 }
 
 /// The fields of an entity's header that say how it is read, folded lines joined.
 #[derive(Debug, Default)]
 struct Header {
-    kind: Vec<u8>,
-    encoding: Vec<u8>,
-    disposition: Vec<u8>,
+    kinds: Vec<Vec<u8>>,
+    encodings: Vec<Vec<u8>>,
+    dispositions: Vec<Vec<u8>>,
 }
 
 impl Header {
     fn read(header: &[u8]) -> Header {
         let mut read = Header::default();
-        let mut field: Option<&mut Vec<u8>> = None;
-        let header = header.get(..HEADER).unwrap_or(header);
+        let mut last: Option<&mut Vec<u8>> = None;
         for line in header.split(|&b| b == b'\n') {
-            let line = line.strip_suffix(b"\r").unwrap_or(line);
             if line.starts_with(b" ") || line.starts_with(b"\t") {
-                if let Some(field) = &mut field {
-                    field.push(b' ');
-                    field.extend_from_slice(line.trim_ascii());
+                if let Some(last) = &mut last {
+                    last.push(b' ');
+                    last.extend_from_slice(line.trim_ascii());
                 }
                 continue;
             }
-            let colon = line.iter().position(|&b| b == b':').unwrap_or(line.len());
-            let (name, value) = line.split_at(colon);
-            field = match name.trim_ascii().to_ascii_lowercase().as_slice() {
-                b"content-type" => Some(&mut read.kind),
-                b"content-transfer-encoding" => Some(&mut read.encoding),
-                b"content-disposition" => Some(&mut read.disposition),
-                _ => None,
+            // What is no field is passed over.
+            let Some((name, value)) = field(line) else {
+                continue;
             };
-            // The last of several counts.
-            if let Some(field) = &mut field {
-                field.clear();
-                field.extend_from_slice(value.get(1..).unwrap_or(&[]).trim_ascii());
+            let values = match name.to_ascii_lowercase().as_slice() {
+                b"content-type" => &mut read.kinds,
+                b"content-transfer-encoding" => &mut read.encodings,
+                b"content-disposition" => &mut read.dispositions,
+                _ => {
+                    last = None;
+                    continue;
+                }
+            };
+            if values.len() < MOST_FIELDS {
+                values.push(value.to_vec());
             }
+            last = values.last_mut();
         }
         read
     }
 }
 
-fn decoded(body: &[u8], encoding: &[u8]) -> Vec<u8> {
-    match encoding.trim_ascii().to_ascii_lowercase().as_slice() {
-        b"base64" => base64(body),
-        b"quoted-printable" => quoted_printable(body, false),
-        _ => body.to_vec(),
+/// How the body of an entity is encoded.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Encoding {
+    Plain,
+    Base64,
+    QuotedPrintable,
+}
+
+impl Encoding {
+    fn of(field: &[u8]) -> Encoding {
+        let word = token(field, b"; \t(");
+        let word = word.trim_ascii().to_ascii_lowercase();
+        match word
+            .iter()
+            .copied()
+            .filter(|&b| b != b'"')
+            .collect::<Vec<u8>>()
+            .as_slice()
+        {
+            b"base64" => Encoding::Base64,
+            b"quoted-printable" => Encoding::QuotedPrintable,
+            _ => Encoding::Plain,
+        }
     }
+
+    fn decode(self, body: &[u8]) -> Cow<'_, [u8]> {
+        match self {
+            Encoding::Plain => body.into(),
+            Encoding::Base64 => base64(body).into(),
+            Encoding::QuotedPrintable => quoted_printable(body, false).into(),
+        }
+    }
+}
+
+/// What stands before the first of these bytes.
+fn token<'a>(field: &'a [u8], ends: &[u8]) -> &'a [u8] {
+    let end = field.iter().position(|b| ends.contains(b));
+    field
+        .get(..end.unwrap_or(field.len()))
+        .unwrap_or(field)
+        .trim_ascii()
 }
 
 /// RFC 2045 section 6.8: bytes that are no digits are passed over.
@@ -232,18 +330,25 @@ fn quoted_printable(text: &[u8], name: bool) -> Vec<u8> {
                 out.push((high << 4 | low) as u8);
                 at += 2;
             }
-            _ => match text.get(at..) {
-                // The line goes on.
-                Some([b'\r', b'\n', ..]) => at += 2,
-                Some([b'\n', ..]) => at += 1,
-                _ => out.push(byte),
-            },
+            _ => {
+                // The line goes on; blanks before its end are of the way.
+                let rest = text.get(at..).unwrap_or(&[]);
+                let blanks = rest
+                    .iter()
+                    .take_while(|b| matches!(b, b' ' | b'\t'))
+                    .count();
+                match rest.get(blanks..) {
+                    Some([b'\r', b'\n', ..]) => at += blanks + 2,
+                    Some([b'\n', ..]) => at += blanks + 1,
+                    _ => out.push(byte),
+                }
+            }
         }
     }
     out
 }
 
-/// A parameter of a field, decoded: `name=`, or `name*=` and `name*0=` and so on (RFC 2231).
+/// A parameter of a field: `name=`, encoded words and all, or `name*=` and `name*0=` and so on (RFC 2231).
 fn parameter(field: &[u8], name: &str) -> Option<Vec<u8>> {
     let all = parameters(field);
     let find = |wanted: &str| all.iter().find(|(known, _)| known == wanted.as_bytes());
@@ -261,7 +366,7 @@ fn parameter(field: &[u8], name: &str) -> Option<Vec<u8>> {
         };
         joined.get_or_insert_default().extend_from_slice(&value);
     }
-    joined.or_else(|| find(name).map(|(_, value)| words(value)))
+    joined.or_else(|| find(name).map(|(_, value)| value.to_vec()))
 }
 
 /// Parameters behind a field's value, with their names in lower case.
@@ -287,7 +392,11 @@ fn parameters(field: &[u8]) -> Vec<(Vec<u8>, Cow<'_, [u8]>)> {
             None => {
                 let end = value.iter().position(|&b| b == b';').unwrap_or(value.len());
                 let (value, behind) = value.split_at(end);
-                (Cow::Borrowed(value.trim_ascii()), behind)
+                let word = match name.trim_ascii().eq_ignore_ascii_case(b"boundary") {
+                    true => token(value, b" \t"),
+                    false => value.trim_ascii(),
+                };
+                (Cow::Borrowed(word), behind)
             }
         };
         all.push((name.trim_ascii().to_ascii_lowercase(), value));

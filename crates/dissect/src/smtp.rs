@@ -24,6 +24,17 @@ mod mode {
     pub(super) const OVER: u8 = 5;
 }
 
+/// Places in the text of a mail, as far as its end is concerned.
+mod place {
+    /// At the start of a line.
+    pub(super) const START: u8 = 0;
+    /// Behind a dot at the start of a line.
+    pub(super) const DOT: u8 = 1;
+    /// Behind such a dot and a CR.
+    pub(super) const DOT_CR: u8 = 2;
+    pub(super) const WITHIN: u8 = 3;
+}
+
 /// State of a connection.
 #[derive(Debug, Default, Clone, PartialEq)]
 pub(crate) struct Smtp {
@@ -33,6 +44,12 @@ pub(crate) struct Smtp {
     secures: bool,
     /// The mail is longer than is kept.
     full: bool,
+    /// Bytes of the mail were lost.
+    torn: bool,
+    /// The server wants the text behind DATA.
+    wanted: bool,
+    /// What came last of that text.
+    place: u8,
     /// Bytes left of a chunk.
     left: u32,
     mail: Vec<u8>,
@@ -59,16 +76,19 @@ impl Smtp {
                 self.chunk_ends(sink);
                 continue;
             }
+            if to_server && self.mode == mode::TEXT {
+                self.text(&mut bytes, limits, sink);
+                continue;
+            }
             let [down, up] = &mut self.lines;
             let lines = if to_server { up } else { down };
             let Some(line) = lines.next(&mut bytes) else {
                 return;
             };
             match (to_server, self.mode) {
-                (true, mode::TEXT) => self.text(&line, limits, sink),
                 (true, mode::ANSWER) => self.mode = mode::COMMANDS,
                 (true, _) => self.command(&line, sink),
-                (false, _) => self.reply(&line, sink),
+                (false, _) => self.reply(&line, limits, sink),
             }
         }
     }
@@ -80,16 +100,57 @@ impl Smtp {
             .extend_from_slice(bytes.get(..room).unwrap_or(bytes));
     }
 
-    fn text(&mut self, line: &Line, limits: &Limits, sink: &mut Sink<'_, '_>) {
-        if line.bytes == b"." {
-            self.mode = mode::COMMANDS;
-            self.give(sink);
-            return;
+    /// Takes the text behind DATA, up to the line that is a dot alone; other dots at starts of lines are taken off
+    /// (RFC 5321 section 4.5.2).
+    fn text(&mut self, bytes: &mut &[u8], limits: &Limits, sink: &mut Sink<'_, '_>) {
+        while let Some((&byte, rest)) = bytes.split_first() {
+            let before = self.place;
+            self.place = match (before, byte) {
+                (place::START, b'.') => place::DOT,
+                (place::DOT, b'\r') => place::DOT_CR,
+                (place::DOT | place::DOT_CR, b'\n') => {
+                    *bytes = rest;
+                    self.mode = mode::COMMANDS;
+                    self.give(sink);
+                    return;
+                }
+                (_, b'\n') => place::START,
+                _ => place::WITHIN,
+            };
+            if matches!(self.place, place::DOT | place::DOT_CR) {
+                *bytes = rest;
+                continue;
+            }
+            if before == place::DOT_CR {
+                self.add(b"\r", limits);
+            }
+            // Up to the line's end at once.
+            let end = bytes.iter().position(|&b| b == b'\n');
+            let (line, rest) = bytes.split_at(end.map_or(bytes.len(), |at| at + 1));
+            self.place = if end.is_some() {
+                place::START
+            } else {
+                place::WITHIN
+            };
+            self.add(line, limits);
+            *bytes = rest;
         }
-        // RFC 5321 section 4.5.2.
-        let text = line.bytes.strip_prefix(b".").unwrap_or(&line.bytes);
-        self.add(text, limits);
-        self.add(b"\r\n", limits);
+    }
+
+    /// DATA was refused: what came behind it were commands.
+    fn refused(&mut self, limits: &Limits, sink: &mut Sink<'_, '_>) {
+        let text = std::mem::take(&mut self.mail);
+        self.begin();
+        self.mode = mode::COMMANDS;
+        // Each command is shorter than the text, so that this ends.
+        self.data(true, &text, limits, sink);
+    }
+
+    /// What was kept of a mail is none of the next one.
+    fn begin(&mut self) {
+        self.mail.clear();
+        (self.full, self.torn, self.wanted) = (false, false, false);
+        self.place = place::START;
     }
 
     fn chunk_ends(&mut self, sink: &mut Sink<'_, '_>) {
@@ -103,9 +164,12 @@ impl Smtp {
 
     /// Hands out the mail, part by part.
     fn give(&mut self, sink: &mut Sink<'_, '_>) {
-        let parts = mime::parts(&self.mail, !self.full);
+        let parts = mime::parts(&self.mail, self.torn, self.full);
         for (number, part) in (1..).zip(&parts) {
             sink.values.clear();
+            if self.torn {
+                sink.values.notice(Notice::SmtpMailGap);
+            }
             if !part.name.is_empty() {
                 sink.values.put(Field::FileName, &part.name);
             }
@@ -120,7 +184,7 @@ impl Smtp {
             (sink.take)(&sink.values.message(of, Phase::Body, is_last, &body));
         }
         self.mail = Vec::new();
-        self.full = false;
+        self.begin();
     }
 
     fn command(&mut self, line: &Line, sink: &mut Sink<'_, '_>) {
@@ -132,10 +196,20 @@ impl Smtp {
         sink.values.clear();
         sink.values.put(Field::SmtpCommand, &command);
         match &command[..] {
-            b"HELO" | b"EHLO" => sink.values.put(Field::SmtpHelo, rest),
-            b"MAIL" => put_path(Field::SmtpMailFrom, rest, sink),
+            b"HELO" | b"EHLO" => {
+                self.begin();
+                sink.values.put(Field::SmtpHelo, rest);
+            }
+            b"RSET" => self.begin(),
+            b"MAIL" => {
+                self.begin();
+                put_path(Field::SmtpMailFrom, rest, sink);
+            }
             b"RCPT" => put_path(Field::SmtpRcptTo, rest, sink),
-            b"DATA" => self.mode = mode::TEXT,
+            b"DATA" => {
+                self.begin();
+                self.mode = mode::TEXT;
+            }
             b"STARTTLS" => self.secures = true,
             _ => {}
         }
@@ -160,7 +234,7 @@ impl Smtp {
         }
     }
 
-    fn reply(&mut self, line: &Line, sink: &mut Sink<'_, '_>) {
+    fn reply(&mut self, line: &Line, limits: &Limits, sink: &mut Sink<'_, '_>) {
         let code = code(&line.bytes);
         sink.values.clear();
         sink.values.put(Field::SmtpReply, &line.bytes);
@@ -174,11 +248,11 @@ impl Smtp {
         match code {
             Some(220) if self.secures => self.mode = mode::OVER,
             Some(334) if self.mode == mode::COMMANDS => self.mode = mode::ANSWER,
-            Some(354) if self.mode == mode::COMMANDS => self.mode = mode::TEXT,
-            // DATA was refused, and no text came.
-            Some(400..) if self.mode == mode::TEXT && self.mail.is_empty() => {
-                self.mode = mode::COMMANDS;
+            Some(354) if matches!(self.mode, mode::COMMANDS | mode::TEXT) => {
+                self.mode = mode::TEXT;
+                self.wanted = true;
             }
+            Some(400..) if self.mode == mode::TEXT && !self.wanted => self.refused(limits, sink),
             _ => {}
         }
         if code.is_some_and(|code| code >= 400) {
@@ -192,7 +266,10 @@ impl Smtp {
             *lines = Lines::default();
         }
         if to_server {
-            self.full |= self.mode == mode::TEXT;
+            if self.mode == mode::TEXT {
+                self.torn = true;
+                self.place = place::WITHIN;
+            }
             if matches!(self.mode, mode::CHUNK | mode::LAST_CHUNK) {
                 self.mode = mode::OVER;
             }
@@ -204,7 +281,12 @@ impl Smtp {
             lines.save(out);
         }
         put_u8(out, self.mode);
-        put_u8(out, u8::from(self.secures) | u8::from(self.full) << 1);
+        let flags = [self.secures, self.full, self.torn, self.wanted];
+        let flags = flags
+            .into_iter()
+            .rev()
+            .fold(0, |all, flag| all << 1 | u8::from(flag));
+        put_u8(out, flags | self.place << 4);
         put_u32(out, self.left);
         put_bytes(out, &self.mail);
     }
@@ -217,6 +299,9 @@ impl Smtp {
             mode: mode.min(mode::OVER),
             secures: flags & 1 != 0,
             full: flags & 2 != 0,
+            torn: flags & 4 != 0,
+            wanted: flags & 8 != 0,
+            place: (flags >> 4).min(place::WITHIN),
             left: reader.u32()?,
             mail: reader.bytes(limits.body)?,
         })
@@ -234,3 +319,7 @@ fn put_path(field: Field, argument: &[u8], sink: &mut Sink<'_, '_>) {
     };
     sink.values.put(field, path);
 }
+
+#[cfg(test)]
+#[path = "smtp_tests.rs"]
+mod tests;

@@ -33,6 +33,17 @@ pub enum Attempt {
     StandsBy(String),
 }
 
+/// The result of an import.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Imported {
+    /// The store has had something: nothing is taken.
+    Nothing,
+    /// All was taken.
+    All,
+    /// All but some rows of ledgers, which do not fit: why the last one does not.
+    AllBut(String),
+}
+
 impl Candidate {
     /// A candidate; `says` is what coordinators that stand by tell of it while it leads. One that `imports`
     /// calls [`Store::import`] before anything else once it leads; no other leads while an import is not
@@ -117,27 +128,28 @@ impl Store {
         }
     }
 
-    /// Takes all that a store in a folder has, and its name, so that hosts go on with what they run. False
-    /// where this store has had something: nothing is taken then.
+    /// Takes all that a store in a folder has, and its name, so that hosts go on with what they run.
     ///
     /// # Errors
     ///
     /// This store is in a folder, too; the other one can't be read, or has a coordinator; or etcd takes
     /// nothing. What was taken by then is taken again the next time.
-    pub fn import(&mut self, folder: &Path) -> Result<bool, String> {
+    pub fn import(&mut self, folder: &Path) -> Result<Imported, String> {
         let failed = |why: String| format!("can't import {}: {why}", folder.display());
         let Place::Etcd(etcd) = &mut self.place else {
             return Err(failed("this store is in a folder itself".to_owned()));
         };
         if etcd.has_had_some().map_err(failed)? {
-            return Ok(false);
+            return Ok(Imported::Nothing);
         }
         if !folder.join(embedded::FILE).is_file() {
             return Err(failed("no coordinator has had that folder".to_owned()));
         }
         let from = Embedded::open(folder).map_err(failed)?;
-        etcd.import(&from).map_err(failed)?;
-        Ok(true)
+        Ok(match etcd.import(&from).map_err(failed)? {
+            None => Imported::All,
+            Some(why) => Imported::AllBut(why),
+        })
     }
 
     /// The folder for files that are checked. It is made again where somebody has tidied it away.

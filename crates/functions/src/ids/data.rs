@@ -8,8 +8,8 @@ use weir_signatures::{DataKind, DataSet, Reputations, Rule};
 
 use super::collect::Collected;
 
-/// A file, the kind of its values, and whether they have numbers.
-type Place = (String, DataKind, bool);
+/// A file, and the kind of its values.
+type Place = (String, DataKind);
 /// Reads a file by its name.
 type Read<'r> = &'r mut dyn FnMut(&str) -> Result<String, String>;
 
@@ -86,7 +86,7 @@ fn load_rule(
                 "the set `{name}` has values of another type than is looked up"
             ));
         }
-        let place = (file, kind, test.is_numbered());
+        let place = (file, kind);
         let values = known
             .entry(place.clone())
             .or_insert_with(|| read_set(&place, read));
@@ -95,9 +95,9 @@ fn load_rule(
     Ok(())
 }
 
-fn read_set((file, kind, numbered): &Place, read: Read<'_>) -> Result<Arc<DataSet>, String> {
+fn read_set((file, kind): &Place, read: Read<'_>) -> Result<Arc<DataSet>, String> {
     let text = read(file)?;
-    let set = DataSet::parse(*kind, *numbered, &text);
+    let set = DataSet::parse(*kind, &text);
     set.map(Arc::new)
         .map_err(|(line, why)| format!("{file}:{line}: {why}"))
 }

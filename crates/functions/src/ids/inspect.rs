@@ -521,10 +521,12 @@ impl<'i, 'f, 'c> Inspection<'i, 'f, 'c> {
             last,
         };
         let (rules, found) = (&mut self.space.rules, &mut self.space.found);
-        let (set, matching) = (&self.ids.rules, &mut own.matching);
-        let mut note = |alert: &Alert<'_>| found.note(alert);
-        let inspection = set.inspect_stream(about, matching, &bytes, bits, rules, &mut note);
-        found.after(inspection);
+        if !found.is_muted() {
+            let (set, matching) = (&self.ids.rules, &mut own.matching);
+            let mut note = |alert: &Alert<'_>| found.note(alert);
+            let inspection = set.inspect_stream(about, matching, &bytes, bits, rules, &mut note);
+            found.after(inspection);
+        }
         if fresh != 0 {
             self.deferred_messages(side, about, fresh);
         }

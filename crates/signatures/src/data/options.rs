@@ -51,11 +51,6 @@ impl DataTest {
         }
     }
 
-    /// True of a file whose values have numbers.
-    pub fn is_numbered(&self) -> bool {
-        matches!(self.wants, DataUse::Number(_))
-    }
-
     /// True if values of this kind can be looked up: they are what the rule says, or, where it says nothing, what it
     /// looks at.
     pub fn takes(&self, kind: DataKind) -> bool {

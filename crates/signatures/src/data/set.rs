@@ -98,13 +98,13 @@ pub struct DataSet {
 }
 
 impl DataSet {
-    /// Reads a file: one value per line, with `,NUMBER` behind it where `numbered`; of hashes what follows behind a
+    /// Reads a file: one value per line, and `,NUMBER` behind it, which is 0 where it is left out; of hashes what follows behind a
     /// blank is passed over, as `md5sum` writes it. `#` begins a comment.
     ///
     /// # Errors
     ///
     /// The first line that is wrong, counted from 1, and what is wrong with it.
-    pub fn parse(kind: DataKind, numbered: bool, text: &str) -> Result<DataSet, (usize, String)> {
+    pub fn parse(kind: DataKind, text: &str) -> Result<DataSet, (usize, String)> {
         let mut values = Vec::new();
         for (number, line) in text.lines().enumerate() {
             let line = line.trim();
@@ -112,12 +112,7 @@ impl DataSet {
                 continue;
             }
             let wrong = |why: String| (number + 1, why);
-            let (value, behind) = match numbered {
-                true => line
-                    .rsplit_once(',')
-                    .ok_or_else(|| wrong("a number is missing: write `VALUE,NUMBER`".to_owned()))?,
-                false => (line, "0"),
-            };
+            let (value, behind) = line.rsplit_once(',').unwrap_or((line, "0"));
             let behind = behind.trim();
             let of = behind.parse();
             let of =
@@ -208,7 +203,7 @@ mod tests {
             (DataKind::Ipv4, "10.0.0.1", vec![10, 0, 0, 1]),
             (DataKind::Ip, "::ffff:10.0.0.1", vec![10, 0, 0, 1]),
         ] {
-            let set = DataSet::parse(kind, false, &format!("# list\n\n{line}  name of a file\n"));
+            let set = DataSet::parse(kind, &format!("# list\n\n{line}  name of a file\n"));
             let set = set.unwrap();
             assert_eq!((set.get(&value), set.len()), (Some(0), 1), "{line}");
             assert_eq!(set.get(b"other"), None);
@@ -222,18 +217,19 @@ mod tests {
             (DataKind::Ipv6, "10.0.0.1"),
             (DataKind::Ip, "10.0.0"),
         ] {
-            let (number, _) = DataSet::parse(kind, false, &format!("\n{line}")).unwrap_err();
+            let (number, _) = DataSet::parse(kind, &format!("\n{line}")).unwrap_err();
             assert_eq!(number, 2, "{line}");
         }
     }
 
     #[test]
     fn the_last_line_of_a_value_counts() {
-        let numbered = |text| DataSet::parse(DataKind::Ipv4, true, text);
+        let numbered = |text| DataSet::parse(DataKind::Ipv4, text);
         let set = numbered("10.0.0.2,7\n10.0.0.1,1\n10.0.0.1, 65535\n").unwrap();
         assert_eq!(set.get(&[10, 0, 0, 1]), Some(65_535));
         assert_eq!((set.get(&[10, 0, 0, 2]), set.len()), (Some(7), 2));
-        assert!(numbered("10.0.0.1\n").is_err() && numbered("10.0.0.1,65536\n").is_err());
+        assert_eq!(numbered("10.0.0.1\n").unwrap().get(&[10, 0, 0, 1]), Some(0));
+        assert!(numbered("10.0.0.1,65536\n").is_err() && numbered("10.0.0.1,x\n").is_err());
         let same = numbered("10.0.0.1,65535\n10.0.0.2,7\n").unwrap();
         assert_eq!(set.fingerprint(), same.fingerprint());
         let other = numbered("10.0.0.1,65535\n10.0.0.2,8\n").unwrap();

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use tokio::net::{TcpListener, UnixListener};
 use weir_coordinator::service::{self, Ended, Listener};
-use weir_coordinator::store::{Attempt, Candidate, Store};
+use weir_coordinator::store::{Attempt, Candidate, Imported, Store};
 use weir_ctl::server::Socket;
 use weir_identity::{Credentials, Role};
 use weir_io::live::EndSignals;
@@ -109,8 +109,12 @@ impl Running<'_> {
                     imported.inspect_err(|_| store.resign())
                 });
                 match imported {
-                    Ok(true) => say(format_args!("{} is imported", folder.display())),
-                    Ok(false) => say("nothing is imported: etcd has had compositions"),
+                    Ok(Imported::All) => say(format_args!("{} is imported", folder.display())),
+                    Ok(Imported::AllBut(why)) => say(format_args!(
+                        "warning: {} is imported, but for some rows of ledgers: {why}",
+                        folder.display()
+                    )),
+                    Ok(Imported::Nothing) => say("nothing is imported: etcd has had compositions"),
                     Err(why) => return Err(Failure::outside(why)),
                 }
             }

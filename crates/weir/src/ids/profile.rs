@@ -83,6 +83,8 @@ struct Measured {
     skipped: u64,
     seconds: f64,
     alerts: u64,
+    /// Why the capture could not be read to its end.
+    torn: Option<Failure>,
 }
 
 pub(super) fn profile(args: &IdsProfile) -> Outcome {
@@ -100,7 +102,10 @@ pub(super) fn profile(args: &IdsProfile) -> Outcome {
         Format::Text => output::line(&text(&measured, args.top))?,
         Format::Json => output::json(&value(&measured, args.top))?,
     }
-    Ok(Exit::Done)
+    match measured.torn {
+        Some(why) => Err(why),
+        None => Ok(Exit::Done),
+    }
 }
 
 /// The function alone, with the rules, as a chain with no other function has it.
@@ -149,6 +154,7 @@ fn run(path: &Path, harness: &mut Harness) -> Result<Measured, Failure> {
         skipped: 0,
         seconds: 0.0,
         alerts: 0,
+        torn: None,
     };
     let longest = MemoryLayout::default().largest_packet();
     let mut queued = 0;
@@ -158,7 +164,15 @@ fn run(path: &Path, harness: &mut Harness) -> Result<Measured, Failure> {
         measured.seconds += start.elapsed().as_secs_f64();
         measured.alerts += harness.events().len() as u64;
     };
-    while let Some(record) = reader.next().map_err(|why| failed(&why))? {
+    loop {
+        let record = match reader.next() {
+            Ok(Some(record)) => record,
+            Ok(None) => break,
+            Err(why) => {
+                measured.torn = Some(failed(&why));
+                break;
+            }
+        };
         if record.data.len() > longest {
             measured.skipped += 1;
             continue;
@@ -173,7 +187,10 @@ fn run(path: &Path, harness: &mut Harness) -> Result<Measured, Failure> {
         }
     }
     flush(harness, &mut measured);
+    // Rules are tried at the ends of flows as well.
+    let start = Instant::now();
     harness.finish();
+    measured.seconds += start.elapsed().as_secs_f64();
     measured.alerts += harness.events().len() as u64;
     Ok(measured)
 }

@@ -167,8 +167,8 @@ impl Ledgers {
     }
 
     /// Adds what an agent has reported. Hours that are not known are read first. A row that can't be kept holds up
-    /// no other one, and is no reason for the agent to say it again: it is told.
-    pub(super) async fn add(&self, entries: &[v1::LedgerEntry]) -> Result<(), String> {
+    /// no other one, and is no reason for the agent to say it again: gives why, where there is one.
+    pub(super) async fn add(&self, entries: &[v1::LedgerEntry]) -> Result<Option<String>, String> {
         let mut rows = self.rows.lock().await;
         let keys = &self.link.keys;
         // One read for all hours of a composition: an agent that connects reports months.
@@ -183,9 +183,9 @@ impl Ledgers {
         }
         if wrong.is_some() {
             let [_, of_row] = &mut *self.troubles();
-            *of_row = wrong;
+            of_row.clone_from(&wrong);
         }
-        Ok(())
+        Ok(wrong)
     }
 
     /// All that was reported of a composition; what is not written yet is written first.
@@ -197,10 +197,10 @@ impl Ledgers {
         Ok(rows.concat())
     }
 
-    /// Why reports are not written now, or why one was not taken; `None` while all are.
+    /// Why a row was not taken, once; else why reports are not written now; `None` while all are.
     pub(super) fn trouble(&self) -> Option<String> {
-        let [of_flush, of_row] = &*self.troubles();
-        of_flush.clone().or(of_row.clone())
+        let [of_flush, of_row] = &mut *self.troubles();
+        of_row.take().or_else(|| of_flush.clone())
     }
 
     fn troubles(&self) -> std::sync::MutexGuard<'_, [Option<String>; 2]> {
@@ -310,7 +310,7 @@ fn written(found: &KeyValue) -> Result<Vec<v1::LedgerEntry>, String> {
     let report = v1::LedgerReport::decode(found.value.as_slice());
     let key = String::from_utf8_lossy(&found.key).replace('\0', " ");
     report.map(|report| report.entries).map_err(|_| {
-        format!("what etcd has at `{key}` is no ledger's rows: remove the key, and agents report them anew")
+        format!("what etcd has at `{key}` is no ledger's rows: it is replaced by what agents report anew")
     })
 }
 

@@ -198,8 +198,9 @@ impl EtcdStore {
         Ok(self.get(self.link.keys.revision())?.is_some())
     }
 
-    /// Takes all that another store has, and its name, so that hosts go on with what they run.
-    pub(crate) fn import(&mut self, from: &Embedded) -> Result<(), String> {
+    /// Takes all that another store has, and its name, so that hosts go on with what they run. Gives why a row of
+    /// a ledger was left out, where one was.
+    pub(crate) fn import(&mut self, from: &Embedded) -> Result<Option<String>, String> {
         let keys = &self.link.keys;
         let (revision, all) = from.load()?;
         // An import that was not finished may have been of another folder.
@@ -217,7 +218,11 @@ impl EtcdStore {
         for (name, prices) in from.all_prices()? {
             self.write(vec![put(keys.prices(&name), prices)])?;
         }
-        from.all_ledgers(AT_A_TIME as usize, |some| self.put_ledger(some))?;
+        let mut left_out = None;
+        from.all_ledgers(AT_A_TIME as usize, |some| {
+            left_out = self.link.wait(self.ledgers.add(some))?.or(left_out.take());
+            Ok(())
+        })?;
         self.link.wait(self.ledgers.flush())?;
         // Last: one that is ended before begins again.
         self.write(vec![
@@ -226,7 +231,7 @@ impl EtcdStore {
             delete((keys.importing(), Vec::new())),
         ])?;
         self.id = from.id();
-        Ok(())
+        Ok(left_out)
     }
 
     /// Why reports of ledgers are not written now; `None` while they are.
@@ -245,7 +250,7 @@ impl EtcdStore {
 
     /// Adds what an agent has reported. It is written within a minute.
     pub(crate) fn put_ledger(&self, entries: &[v1::LedgerEntry]) -> Result<(), String> {
-        self.link.wait(self.ledgers.add(entries))
+        self.link.wait(self.ledgers.add(entries)).map(drop)
     }
 
     /// All that was reported of a composition.

@@ -56,7 +56,7 @@ impl File {
             name: name.get(..LONGEST_NAME).unwrap_or(name).to_vec(),
             size: body.bytes.len() as u64,
             whole,
-            gaps: has(Notice::HttpBodyGap),
+            gaps: has(Notice::HttpBodyGap) || has(Notice::SmtpMailGap),
             hashes,
         })
     }
