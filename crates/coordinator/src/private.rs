@@ -2,7 +2,7 @@
 
 use std::fs::{self, DirBuilder, OpenOptions};
 use std::io;
-use std::os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _};
+use std::os::unix::fs::{DirBuilderExt as _, MetadataExt as _, OpenOptionsExt as _};
 use std::path::{Path, PathBuf};
 
 /// Makes a folder, and those above it, where they are not there. Mode 0700.
@@ -50,6 +50,28 @@ impl Scratch {
 
     pub(crate) fn path(&self) -> &Path {
         &self.0
+    }
+
+    /// The folder, made again where somebody has tidied it away.
+    ///
+    /// # Errors
+    ///
+    /// It can't be made, or somebody else has made one there.
+    pub(crate) fn kept(&self) -> io::Result<&Path> {
+        match DirBuilder::new().mode(0o700).create(&self.0) {
+            Err(why) if why.kind() == io::ErrorKind::AlreadyExists => {
+                let found = fs::symlink_metadata(&self.0)?;
+                let is_own = found.uid() == rustix::process::geteuid().as_raw();
+                match found.is_dir() && is_own {
+                    true => Ok(&self.0),
+                    false => Err(io::Error::other(format!(
+                        "{} is another user's",
+                        self.0.display()
+                    ))),
+                }
+            }
+            made => made.map(|()| self.0.as_path()),
+        }
     }
 }
 

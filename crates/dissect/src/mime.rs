@@ -10,6 +10,8 @@ use std::borrow::Cow;
 const DEEPEST: usize = 10;
 /// Most parts of a mail; those behind are not looked at.
 const MOST: usize = 64;
+/// Bytes that are looked at for each byte of a mail, at most: parts in parts are looked at at each depth.
+const MOST_WORK: usize = 32;
 /// Most fields of one name that are looked at.
 const MOST_FIELDS: usize = 8;
 
@@ -26,8 +28,12 @@ pub(crate) struct Part {
 /// The parts of a mail, one at least. One that is `torn` has a hole somewhere, so that no part is complete; of one
 /// that is `cut` the end is missing.
 pub(crate) fn parts(mail: &[u8], torn: bool, cut: bool) -> Vec<Part> {
-    let mut parts = Vec::new();
-    entity(mail, !cut, 0, &mut parts);
+    let mut opener = Opener {
+        parts: Vec::new(),
+        room: mail.len().saturating_mul(MOST_WORK),
+    };
+    opener.entity(mail, !cut, 0);
+    let mut parts = opener.parts;
     if parts.is_empty() {
         parts.push(Part {
             name: Vec::new(),
@@ -41,112 +47,113 @@ pub(crate) fn parts(mail: &[u8], torn: bool, cut: bool) -> Vec<Part> {
     parts
 }
 
-fn entity(bytes: &[u8], complete: bool, depth: usize, parts: &mut Vec<Part>) {
-    if parts.len() >= MOST {
-        return;
-    }
-    let (header, body) = split(bytes);
-    let header = Header::read(header);
-    if depth < DEEPEST
-        && header
-            .kinds
-            .iter()
-            .any(|kind| opened(kind, &header, (body, complete), depth, parts))
-    {
-        return;
-    }
-    let name = header
-        .dispositions
-        .iter()
-        .find_map(|field| parameter(field, "filename"));
-    let name = name.or_else(|| {
-        header
-            .kinds
-            .iter()
-            .find_map(|field| parameter(field, "name"))
-    });
-    let name = words(&name.unwrap_or_default());
-    let mut encodings: Vec<Encoding> = header
-        .encodings
-        .iter()
-        .map(|field| Encoding::of(field))
-        .collect();
-    encodings.dedup();
-    // Some readers take the first of several, and some the last.
-    let readings = match encodings[..] {
-        [] => vec![Encoding::Plain],
-        [one] => vec![one],
-        [first, .., last] => vec![first, last],
-    };
-    parts.extend(readings.into_iter().map(|encoding| Part {
-        name: name.clone(),
-        bytes: encoding.decode(body).into_owned(),
-        complete,
-    }));
+/// Opens a mail.
+struct Opener {
+    parts: Vec<Part>,
+    /// Bytes of entities that are looked at from now on, at most.
+    room: usize,
 }
 
-/// Opens an entity of this type that has parts; false where it has none.
-fn opened(
-    kind: &[u8],
-    header: &Header,
-    (body, complete): (&[u8], bool),
-    depth: usize,
-    parts: &mut Vec<Part>,
-) -> bool {
-    let word = token(kind, b";").to_ascii_lowercase();
-    let is_mail = matches!(&word[..], b"message/rfc822" | b"message/global");
-    if !is_mail && !word.starts_with(b"multipart/") {
-        return false;
-    }
-    // An encoding is none of theirs (RFC 2045 section 6.4), and readers decode it all the same.
-    let encoding = header
-        .encodings
-        .first()
-        .map_or(Encoding::Plain, |field| Encoding::of(field));
-    let body = encoding.decode(body);
-    if is_mail {
-        entity(&body, complete, depth + 1, parts);
-        return true;
-    }
-    let boundary = parameter(kind, "boundary").unwrap_or_default();
-    let boundary = boundary.trim_ascii_end();
-    !boundary.is_empty() && multipart((&body, complete), boundary, depth, parts)
-}
-
-/// Opens the entities between delimiters; false where there is none.
-fn multipart(
-    (body, complete): (&[u8], bool),
-    boundary: &[u8],
-    depth: usize,
-    parts: &mut Vec<Part>,
-) -> bool {
-    let mut begun: Option<usize> = None;
-    let mut is_opened = false;
-    let mut at = 0;
-    for line in body.split_inclusive(|&b| b == b'\n') {
-        let start = at;
-        at += line.len();
-        let Some(is_last) = delimiter(line, boundary) else {
-            continue;
+impl Opener {
+    fn entity(&mut self, bytes: &[u8], complete: bool, depth: usize) {
+        let Some(room) = self.room.checked_sub(bytes.len()) else {
+            return;
         };
-        if let Some(from) = begun {
-            // The line end before a delimiter belongs to it.
-            let part = body.get(from..start).unwrap_or(&[]);
-            let part = part.strip_suffix(b"\n").unwrap_or(part);
-            let part = part.strip_suffix(b"\r").unwrap_or(part);
-            entity(part, true, depth + 1, parts);
+        if self.parts.len() >= MOST {
+            return;
         }
-        is_opened |= begun.is_some();
-        // Parts may follow behind the last delimiter, too: not all readers stop there.
-        begun = (!is_last).then_some(at);
+        self.room = room;
+        let (header, body) = split(bytes);
+        let header = Header::read(header);
+        if depth < DEEPEST {
+            let mut kinds = header.kinds.iter();
+            if kinds.any(|kind| self.open(kind, &header, (body, complete), depth)) {
+                return;
+            }
+        }
+        let mut named = header.dispositions.iter();
+        let name = named.find_map(|field| parameter(field, "filename"));
+        let mut kinds = header.kinds.iter();
+        let name = name.or_else(|| kinds.find_map(|field| parameter(field, "name")));
+        let name = words(&name.unwrap_or_default());
+        let readings = header.encodings().into_iter().map(|encoding| Part {
+            name: name.clone(),
+            bytes: encoding.decode(body).into_owned(),
+            complete,
+        });
+        self.parts.extend(readings);
     }
-    if let Some(from) = begun {
-        entity(body.get(from..).unwrap_or(&[]), complete, depth + 1, parts);
+
+    /// Opens an entity of this type that has parts; false where it has none.
+    fn open(
+        &mut self,
+        kind: &[u8],
+        header: &Header,
+        (body, complete): (&[u8], bool),
+        depth: usize,
+    ) -> bool {
+        let word = token(kind, b";").to_ascii_lowercase();
+        let is_mail = matches!(&word[..], b"message/rfc822" | b"message/global");
+        let boundary = parameter(kind, "boundary").unwrap_or_default();
+        let boundary = boundary.trim_ascii_end();
+        if !is_mail && (!word.starts_with(b"multipart/") || boundary.is_empty()) {
+            return false;
+        }
+        // Entities with parts must not be encoded (RFC 2045 section 6.4). Some readers decode them, and some don't.
+        let mut encodings = header.encodings();
+        if !encodings.contains(&Encoding::Plain) {
+            encodings.push(Encoding::Plain);
+        }
+        let mut is_opened = false;
+        for encoding in encodings {
+            let body = encoding.decode(body);
+            is_opened |= match is_mail {
+                false => self.multipart((&body, complete), boundary, depth),
+                true if split(&body).0.is_empty() => false,
+                true => {
+                    self.entity(&body, complete, depth + 1);
+                    true
+                }
+            };
+        }
+        is_opened
     }
-    is_opened || begun.is_some()
+
+    /// Opens the entities between delimiters; false where there is none.
+    fn multipart(
+        &mut self,
+        (body, complete): (&[u8], bool),
+        boundary: &[u8],
+        depth: usize,
+    ) -> bool {
+        let mut begun: Option<usize> = None;
+        let mut is_opened = false;
+        let mut at = 0;
+        for line in body.split_inclusive(|&b| b == b'\n') {
+            let start = at;
+            at += line.len();
+            let Some(is_last) = delimiter(line, boundary) else {
+                continue;
+            };
+            if let Some(from) = begun {
+                // The line end before a delimiter belongs to it.
+                let part = body.get(from..start).unwrap_or(&[]);
+                let part = part.strip_suffix(b"\n").unwrap_or(part);
+                let part = part.strip_suffix(b"\r").unwrap_or(part);
+                self.entity(part, true, depth + 1);
+            }
+            is_opened |= begun.is_some();
+            // Parts may follow behind the last delimiter, too: not all readers stop there.
+            begun = (!is_last).then_some(at);
+        }
+        if let Some(from) = begun {
+            self.entity(body.get(from..).unwrap_or(&[]), complete, depth + 1);
+        }
+        is_opened || begun.is_some()
+    }
 }
 
-/// Whether a delimiter is the last one; `None` of a line that is none.
+/// Whether a delimiter is the last one; `None` where the line is no delimiter.
 fn delimiter(line: &[u8], boundary: &[u8]) -> Option<bool> {
     let rest = line.strip_prefix(b"--")?.strip_prefix(boundary)?;
     let (is_last, rest) = match rest.strip_prefix(b"--") {
@@ -226,6 +233,24 @@ impl Header {
             last = values.last_mut();
         }
         read
+    }
+}
+
+impl Header {
+    /// How the body may be encoded: some readers take the first of several fields, and some the last.
+    fn encodings(&self) -> Vec<Encoding> {
+        let mut all: Vec<Encoding> = self
+            .encodings
+            .iter()
+            .map(|field| Encoding::of(field))
+            .collect();
+        if all.is_empty() {
+            all.push(Encoding::Plain);
+        }
+        all.dedup();
+        let last = all.len() - 1;
+        all.drain(1..last.max(1));
+        all
     }
 }
 
@@ -331,7 +356,7 @@ fn quoted_printable(text: &[u8], name: bool) -> Vec<u8> {
                 at += 2;
             }
             _ => {
-                // The line goes on; blanks before its end are of the way.
+                // The line goes on; blanks before the line's end do not count.
                 let rest = text.get(at..).unwrap_or(&[]);
                 let blanks = rest
                     .iter()
@@ -452,31 +477,46 @@ fn words(value: &[u8]) -> Vec<u8> {
     let mut after_word = false;
     while let Some(at) = rest.windows(2).position(|pair| pair == b"=?") {
         let (before, word) = rest.split_at(at);
-        // Blanks between two words are none of the text.
-        let joins = after_word && before.iter().all(u8::is_ascii_whitespace);
-        if !joins {
+        let Some((text, behind)) = encoded_word(word) else {
+            out.extend_from_slice(before);
+            out.extend_from_slice(b"=?");
+            rest = word.get(2..).unwrap_or(&[]);
+            after_word = false;
+            continue;
+        };
+        // Blanks between two encoded words are not part of the text.
+        if !after_word || !before.iter().all(u8::is_ascii_whitespace) {
             out.extend_from_slice(before);
         }
-        let mut fields = word.get(2..).unwrap_or(&[]).splitn(4, |&b| b == b'?');
-        let (_, kind, text, behind) = (fields.next(), fields.next(), fields.next(), fields.next());
-        let (Some(kind), Some(text), Some(behind)) = (
-            kind,
-            text,
-            behind.and_then(|behind| behind.strip_prefix(b"=")),
-        ) else {
-            rest = word;
-            break;
-        };
-        match kind {
-            b"B" | b"b" => out.extend(base64(text)),
-            b"Q" | b"q" => out.extend(quoted_printable(text, true)),
-            _ => out.extend_from_slice(text),
-        }
+        out.extend(text);
         rest = behind;
         after_word = true;
     }
     out.extend_from_slice(rest);
     out
+}
+
+/// Longest encoded word (RFC 2047 section 2 has 75).
+const LONGEST_WORD: usize = 1_000;
+
+/// The text of an encoded word at the start, and what follows it.
+fn encoded_word(bytes: &[u8]) -> Option<(Vec<u8>, &[u8])> {
+    let short = bytes.get(..LONGEST_WORD).unwrap_or(bytes);
+    let mut fields = short.get(2..)?.splitn(4, |&b| b == b'?');
+    let (charset, kind, text, behind) = (
+        fields.next()?,
+        fields.next()?,
+        fields.next()?,
+        fields.next()?,
+    );
+    behind.strip_prefix(b"=")?;
+    let text_of = match kind {
+        b"B" | b"b" => base64(text),
+        b"Q" | b"q" => quoted_printable(text, true),
+        _ => return None,
+    };
+    let length = "=????=".len() + charset.len() + kind.len() + text.len();
+    Some((text_of, bytes.get(length..)?))
 }
 
 #[cfg(test)]

@@ -146,7 +146,7 @@ impl Smtp {
         self.data(true, &text, limits, sink);
     }
 
-    /// What was kept of a mail is none of the next one.
+    /// Forgets what was kept of the mail before.
     fn begin(&mut self) {
         self.mail.clear();
         (self.full, self.torn, self.wanted) = (false, false, false);

@@ -355,7 +355,8 @@ impl Event<'_> {
     }
 
     /// The event is written only where the tests among these steps hold for the run's bits, and it changes bits;
-    /// one that is not `told` is there for its changes alone. A [limit](Self::limit) is given before.
+    /// one that is not `told` is there for its changes alone. Call it after
+    /// [`limit`](Self::limit): the gate is the first field.
     pub fn gate<K: core::fmt::Display>(
         &mut self,
         told: bool,

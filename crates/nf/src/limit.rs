@@ -290,7 +290,7 @@ mod tests {
             )
         };
         let lines = [
-            // What waits in vain is none of the first so many.
+            // An event that fails its gate is not counted by the limit.
             line("isset 0 b;", 1),
             line("set 10 b;", 2).replace("told", "silent"),
             line("isset 0 b;", 3),

@@ -1,6 +1,6 @@
 //! What rules do with bits: those of their flow, and those of hosts.
 
-/// Operation of a `flowbits` keyword.
+/// What a rule does with bits of its flow (`flowbits`) or of hosts (`xbits`, `hostbits`).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum FlowbitKind {
     /// Set the bit when the rule matches.

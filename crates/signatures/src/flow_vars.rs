@@ -32,9 +32,14 @@ pub struct FlowVars {
 }
 
 impl FlowVars {
+    /// True of those of a rule set of this generation.
+    pub fn is_of(&self, generation: u64) -> bool {
+        self.generation == generation
+    }
+
     /// Makes them usable with the rule set of this generation.
     #[inline]
-    pub(crate) fn adopt(&mut self, generation: u64) {
+    pub fn adopt(&mut self, generation: u64) {
         if self.generation != generation {
             *self = FlowVars {
                 generation,

@@ -26,7 +26,8 @@ pub enum MatchedIn {
     Stream(u64),
 }
 
-/// A rule that matched and is to be reported; one that is not told ([`Rule::is_told`]) for its shared bits alone.
+/// A rule that matched and is to be reported. A rule that is not told ([`Rule::is_told`]) is here only for its shared
+/// bits.
 #[derive(Debug, Clone, Copy)]
 pub struct Alert<'a> {
     /// The rule. Its action says what is to be done with the packet.

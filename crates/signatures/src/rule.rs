@@ -260,7 +260,8 @@ pub struct Rule {
     pub flowbits: Vec<FlowbitOperation>,
     /// `flowint`, in the order of the rule.
     pub flowints: Vec<FlowInt>,
-    /// The `xbits` and `hostbits` keywords, in order. They are for who writes alerts: all alerts of a run meet there.
+    /// The `xbits` and `hostbits` keywords, in order. Whoever writes alerts applies them, since only there the alerts of
+    /// all flows meet.
     pub shared_bits: Vec<SharedBit>,
     /// `noalert` or `flowbits:noalert`: a match has its effects but is not reported.
     pub noalert: bool,

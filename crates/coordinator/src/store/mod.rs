@@ -152,11 +152,9 @@ impl Store {
         })
     }
 
-    /// The folder for files that are checked. It is made again where somebody has tidied it away.
+    /// The folder for files that are checked.
     pub(crate) fn scratch(&self) -> std::io::Result<&Path> {
-        let folder = self.scratch.path();
-        private::folder(folder)?;
-        Ok(folder)
+        self.scratch.kept()
     }
 
     /// A name that no other store has.

@@ -107,7 +107,7 @@ sends no reset.",
         if flow.state.progress.is_blocked() {
             return Verdict::Drop(Reason::Rule.into());
         }
-        if flow.state.progress.is_passed() && !self.recording.writes_any() {
+        if self.has_passed(&flow.state) && !self.recording.writes_any() {
             return Verdict::Pass;
         }
         let blocked = cx.with_work_space::<Space, _>(|space, cx| {
@@ -159,7 +159,7 @@ sends no reset.",
         if !self.streams || !progress.is_followed() || progress.is_blocked() {
             return;
         }
-        if progress.is_passed() && !self.recording.writes_any() {
+        if self.has_passed(&flow.state) && !self.recording.writes_any() {
             return;
         }
         cx.with_work_space::<Space, _>(|space, cx| {

@@ -39,7 +39,12 @@ impl<'i, 'f, 'c> Inspection<'i, 'f, 'c> {
         cx: &'i mut Context<'c>,
         space: &'i mut Space,
     ) -> Self {
-        space.found.begin(flow.state.progress.is_passed());
+        let is_passed = ids.has_passed(&flow.state);
+        if !is_passed && flow.state.progress.is_passed() {
+            // By rules of before a reload.
+            flow.state.progress.forget_pass();
+        }
+        space.found.begin(is_passed);
         Inspection {
             ids,
             flow,
@@ -130,7 +135,10 @@ impl<'i, 'f, 'c> Inspection<'i, 'f, 'c> {
         if !self.space.found.passes() {
             return;
         }
-        self.flow.state.progress.pass();
+        let state = &mut *self.flow.state;
+        state.progress.pass();
+        // It is passed by these rules, not by those of a reload.
+        state.bits.adopt(self.ids.rules.generation());
         if !self.ids.recording.writes_any() {
             for buffer in 0..side_buffers::COUNT as usize {
                 if let Some((_, mut kept)) = self.flow.parts(buffer, self.cx) {

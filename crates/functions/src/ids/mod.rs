@@ -80,6 +80,12 @@ impl Ids {
         self.asks || self.parsed != AppProtocols::NONE
     }
 
+    /// True of a flow that one of these rules has passed.
+    #[inline]
+    fn has_passed(&self, state: &IdsState) -> bool {
+        state.progress.is_passed() && state.bits.is_of(self.rules.generation())
+    }
+
     /// Anomalies of a packet's headers; none where no rule names any.
     #[inline]
     fn decode_events(&self, packet: &Packet<'_>, seen: &mut Seen) -> DecodeEvents {

@@ -184,7 +184,7 @@ impl Progress {
         self.facts |= fact::BLOCKED;
     }
 
-    /// True once a rule has passed the flow: no rule looks at it any more.
+    /// True once a rule has passed the flow: no rule of the same generation looks at it any more.
     #[inline]
     pub(super) fn is_passed(self) -> bool {
         self.all(fact::PASSED)
@@ -192,6 +192,10 @@ impl Progress {
 
     pub(super) fn pass(&mut self) {
         self.facts |= fact::PASSED;
+    }
+
+    pub(super) fn forget_pass(&mut self) {
+        self.facts &= !fact::PASSED;
     }
 
     /// True where no more messages are read: no rule looks at those of this protocol.

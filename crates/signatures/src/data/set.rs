@@ -21,7 +21,7 @@ pub enum DataKind {
     Sha256,
     /// IPv4 addresses.
     Ipv4,
-    /// IPv6 addresses; IPv4 ones written as `::ffff:10.0.0.1` are those.
+    /// IPv6 addresses; `::ffff:10.0.0.1` counts as 10.0.0.1.
     Ipv6,
     /// Addresses of either version.
     Ip,
@@ -40,6 +40,10 @@ impl DataKind {
             "ip" => DataKind::Ip,
             _ => return None,
         })
+    }
+
+    fn is_hash(self) -> bool {
+        matches!(self, DataKind::Md5 | DataKind::Sha1 | DataKind::Sha256)
     }
 
     /// True for addresses, which are no bytes of a buffer.
@@ -112,12 +116,17 @@ impl DataSet {
                 continue;
             }
             let wrong = |why: String| (number + 1, why);
-            let (value, behind) = line.rsplit_once(',').unwrap_or((line, "0"));
-            let behind = behind.trim();
+            let end = line.find(|c: char| c == ',' || c.is_whitespace());
+            let (value, rest) = line.split_at(end.unwrap_or(line.len()));
+            let rest = rest.trim_start();
+            let behind = match rest.strip_prefix(',') {
+                Some(number) => number.trim(),
+                None if rest.is_empty() || kind.is_hash() => "0",
+                None => return Err(wrong(format!("`{}` is no value", start(line)))),
+            };
             let of = behind.parse();
             let of =
                 of.map_err(|_| wrong(format!("`{}` is not a number up to 65535", start(behind))))?;
-            let value = value.split_whitespace().next().unwrap_or(value);
             values.push((kind.value(value).map_err(wrong)?.into_boxed_slice(), of));
             if values.len() > MOST {
                 return Err(wrong(format!("a file has at most {MOST} values")));
@@ -203,7 +212,12 @@ mod tests {
             (DataKind::Ipv4, "10.0.0.1", vec![10, 0, 0, 1]),
             (DataKind::Ip, "::ffff:10.0.0.1", vec![10, 0, 0, 1]),
         ] {
-            let set = DataSet::parse(kind, &format!("# list\n\n{line}  name of a file\n"));
+            let behind = if kind.is_hash() {
+                "  the name, of a file"
+            } else {
+                " "
+            };
+            let set = DataSet::parse(kind, &format!("# list\n\n{line}{behind}\n"));
             let set = set.unwrap();
             assert_eq!((set.get(&value), set.len()), (Some(0), 1), "{line}");
             assert_eq!(set.get(b"other"), None);
@@ -216,6 +230,7 @@ mod tests {
             (DataKind::Ipv4, "::1"),
             (DataKind::Ipv6, "10.0.0.1"),
             (DataKind::Ip, "10.0.0"),
+            (DataKind::Ip, "10.0.0.1 10.0.0.2"),
         ] {
             let (number, _) = DataSet::parse(kind, &format!("\n{line}")).unwrap_err();
             assert_eq!(number, 2, "{line}");

@@ -1,5 +1,7 @@
 //! `weir ids check`: what the function `ids` would load of rule files.
 
+use std::collections::BTreeMap;
+
 use weir_functions::ids::{ListKind, Loading};
 use weir_nf::prelude::SettingsError;
 
@@ -36,9 +38,14 @@ pub(super) fn check(args: &IdsCheck) -> Outcome {
         let added = loading.thresholds(name, &chains::named_text(name)?);
         added.map_err(|error| wrong(&error))?;
     }
-    let files_of = [&args.rules.reputation_categories, &args.rules.reputations];
-    let scores = loading.reputations(files_of.map(Vec::as_slice), &mut |path, name| {
-        chains::named_text(name).map_err(|why| SettingsError::new(path, why.why()))
+    let lists = [&args.rules.reputation_categories, &args.rules.reputations];
+    let mut texts = BTreeMap::new();
+    for name in lists.into_iter().flatten() {
+        texts.insert(name.clone(), chains::named_text(name)?);
+    }
+    let scores = loading.reputations(lists.map(Vec::as_slice), &mut |path, name| {
+        let text = texts.get(name).cloned();
+        text.ok_or_else(|| SettingsError::new(path, "it was not read"))
     });
     scores.map_err(|error| wrong(&error))?;
     for file in &files {

@@ -178,7 +178,7 @@ impl Client {
 /// Why a call has failed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Failed {
-    /// etcd says no, once: of a write that it has no room for it may have been done all the same.
+    /// etcd has refused the call. A write may still have been done where etcd says that it has no room.
     Refused(String),
     /// No member has answered: it may have been done.
     Silent(String),

@@ -114,7 +114,7 @@ impl Rows {
         // Known hours may have news, which this must not hide; those of one read belong together.
         read.retain(|(_, row)| !self.hours.contains_key(&hour_of(row)));
         for (key, row) in read {
-            // A row that was read is refused for nothing.
+            // Rows that were read are never refused.
             let _ = self.add(key, &row, true);
         }
         for entry in entries {
