@@ -41,7 +41,7 @@ impl Scratch {
         Ok(Scratch(path))
     }
 
-    /// Makes one whose name nobody foresees.
+    /// Makes a folder with a random name, so that no other user can make it first.
     pub(crate) fn within(folder: &Path) -> io::Result<Scratch> {
         let mut name = [0; 8];
         crate::random::fill(&mut name)?;

@@ -20,6 +20,7 @@ pub mod http;
 mod limits;
 mod lines;
 mod mime;
+mod percent;
 mod smtp;
 mod snapshot;
 mod ssh;

@@ -1,10 +1,12 @@
 //! Parts of a mail: MIME (RFC 2045, 2046), and their names (RFC 2183, 2047, 2231).
 //!
-//! A part is a leaf: what has a type `multipart`, `message/rfc822` or `message/global` is opened. A mail without MIME
-//! is one part. Where mail readers differ on what is wrong with a mail, more is opened rather than less, so that a
-//! part is not hidden from rules and shown to its receiver; of two encodings both are tried.
+//! Parts are leaves: entities of the types `multipart`, `message/rfc822` and `message/global` are opened. A mail without
+//! MIME is one part. Where mail readers treat a malformed mail differently, each of their readings is taken, so that
+//! rules see every part that a receiver may see.
 
 use std::borrow::Cow;
+
+use crate::percent::{self, hex};
 
 /// Depth at which parts in parts are no longer opened.
 const DEEPEST: usize = 10;
@@ -214,7 +216,7 @@ impl Header {
                 }
                 continue;
             }
-            // What is no field is passed over.
+            // Lines that are no fields are skipped.
             let Some((name, value)) = field(line) else {
                 continue;
             };
@@ -234,9 +236,7 @@ impl Header {
         }
         read
     }
-}
 
-impl Header {
     /// How the body may be encoded: some readers take the first of several fields, and some the last.
     fn encodings(&self) -> Vec<Encoding> {
         let mut all: Vec<Encoding> = self
@@ -264,15 +264,9 @@ enum Encoding {
 
 impl Encoding {
     fn of(field: &[u8]) -> Encoding {
-        let word = token(field, b"; \t(");
-        let word = word.trim_ascii().to_ascii_lowercase();
-        match word
-            .iter()
-            .copied()
-            .filter(|&b| b != b'"')
-            .collect::<Vec<u8>>()
-            .as_slice()
-        {
+        let word = token(field, b"; \t(").to_ascii_lowercase();
+        let word = word.strip_prefix(b"\"").unwrap_or(&word);
+        match word.strip_suffix(b"\"").unwrap_or(word) {
             b"base64" => Encoding::Base64,
             b"quoted-printable" => Encoding::QuotedPrintable,
             _ => Encoding::Plain,
@@ -288,7 +282,7 @@ impl Encoding {
     }
 }
 
-/// What stands before the first of these bytes.
+/// The text before the first of these bytes, without blanks at its ends.
 fn token<'a>(field: &'a [u8], ends: &[u8]) -> &'a [u8] {
     let end = field.iter().position(|b| ends.contains(b));
     field
@@ -336,7 +330,6 @@ fn flush(out: &mut Vec<u8>, word: u32, digits: u32) {
 
 /// RFC 2045 section 6.7; in a name `_` is a blank (RFC 2047 section 4.2).
 fn quoted_printable(text: &[u8], name: bool) -> Vec<u8> {
-    let digit = |byte: Option<&u8>| char::from(*byte?).to_digit(16);
     let mut out = Vec::with_capacity(text.len());
     let mut at = 0;
     while let Some(&byte) = text.get(at) {
@@ -349,13 +342,13 @@ fn quoted_printable(text: &[u8], name: bool) -> Vec<u8> {
             out.push(byte);
             continue;
         }
-        match (digit(text.get(at)), digit(text.get(at + 1))) {
-            (Some(high), Some(low)) => {
+        match hex(text.get(at..at + 2)) {
+            Some(code) => {
                 // Two hexadecimal digits fit a byte.
-                out.push((high << 4 | low) as u8);
+                out.push(code as u8);
                 at += 2;
             }
-            _ => {
+            None => {
                 // The line goes on; blanks before the line's end do not count.
                 let rest = text.get(at..).unwrap_or(&[]);
                 let blanks = rest
@@ -448,25 +441,14 @@ fn quoted_string(text: &[u8]) -> (Cow<'_, [u8]>, &[u8]) {
     (value.into(), text.get(at..).unwrap_or(&[]))
 }
 
-/// What follows `CHARSET'LANGUAGE'`.
+/// Takes `CHARSET'LANGUAGE'` off the front of a value.
 fn without_charset(value: &[u8]) -> &[u8] {
     value.splitn(3, |&b| b == b'\'').nth(2).unwrap_or(value)
 }
 
 fn percent(value: &[u8]) -> Vec<u8> {
-    let digit = |byte: Option<&u8>| char::from(*byte?).to_digit(16);
     let mut out = Vec::with_capacity(value.len());
-    let mut at = 0;
-    while let Some(&byte) = value.get(at) {
-        at += 1;
-        match (byte, digit(value.get(at)), digit(value.get(at + 1))) {
-            (b'%', Some(high), Some(low)) => {
-                out.push((high << 4 | low) as u8);
-                at += 2;
-            }
-            (byte, ..) => out.push(byte),
-        }
-    }
+    percent::decode(value, false, &mut out);
     out
 }
 

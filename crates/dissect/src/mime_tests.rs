@@ -99,7 +99,7 @@ fn names_are_read_in_each_spelling() {
     assert_eq!(parts(mail, false, false), [part("b.zip", "x")]);
 }
 
-/// What receivers open, and what a reader of rules alone may be kept from by an odd spelling.
+/// Some mail reader opens each of these mails: none hides its part from rules.
 #[test]
 fn odd_mails_hide_no_part() {
     const PART: &str = "Content-Transfer-Encoding: base64\r\n\r\nZXZpbA==\r\n";
@@ -126,7 +126,7 @@ fn odd_mails_hide_no_part() {
         // The last delimiter comes first, or parts follow it.
         whole(&multipart("b"), "--b--\r\n", "b"),
         whole(&multipart("b"), "--b\r\n\r\nhello\r\n--b--\r\n", "b"),
-        // What has parts is encoded.
+        // An entity with parts is encoded.
         format!(
             "{}\r\nContent-Transfer-Encoding: quoted-printable\r\n\r\n--=62\r\n{}--b--\r\n",
             multipart("b"),

@@ -48,7 +48,7 @@ pub(crate) struct Smtp {
     torn: bool,
     /// The server wants the text behind DATA.
     wanted: bool,
-    /// What came last of that text.
+    /// Progress towards the end of that text, one of [`place`].
     place: u8,
     /// Bytes left of a chunk.
     left: u32,

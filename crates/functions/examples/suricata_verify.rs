@@ -7,17 +7,16 @@
 //! the test agrees in part. Tests with a `suricata.yaml` of their own are counted apart, since their settings are not
 //! read.
 
+#[path = "../tests/support/mod.rs"]
+mod support;
+
 use std::collections::BTreeMap;
-use std::fs::File;
 use std::path::{Path, PathBuf};
 
 use granit_parser::{Event, Parser, ScalarStyle};
 use serde_json::{Map, Value};
 use weir_functions::ids::{Act, Ids, Settings};
-use weir_io::capture::CaptureReader;
 use weir_nf::Sources;
-use weir_nf::host::{FlowOptions, OnMalformed, Timeouts};
-use weir_nf::packet::{LinkType, Side, Time};
 use weir_runtime::harness::Harness;
 
 /// The release whose checks count.
@@ -209,35 +208,9 @@ fn checks(yaml: &Value) -> impl Iterator<Item = &Value> {
 /// The alerts of a capture, or why the rules don't load.
 fn alerts(settings: Settings, capture: &Path) -> Result<Vec<Value>, String> {
     let builder = Harness::builder().with_sources::<Ids>(settings, &mut Files);
-    let flows = FlowOptions {
-        max: 1 << 16,
-        inner: true,
-        malformed: OnMalformed::Pass,
-        buffer_bytes: 64 << 20,
-        timeouts: Timeouts {
-            reuse: true,
-            ..Timeouts::NONE
-        },
-        ..FlowOptions::default()
-    };
-    let mut harness = builder.map_err(|why| why.message)?.flows(flows).build();
-    let mut alerts = Vec::new();
-    let mut take = |harness: &mut Harness| {
-        let read = |line: String| serde_json::from_str(&line).ok();
-        alerts.extend(harness.events().into_iter().filter_map(read));
-    };
-    let file = File::open(capture).map_err(|why| why.to_string())?;
-    if let Ok(mut reader) = CaptureReader::open(file) {
-        while let Ok(Some(record)) = reader.next() {
-            harness.set_time(Time(record.time_ns));
-            harness.queue_link(Side::Inside, LinkType::from_dlt(record.dlt), record.data);
-            harness.flush();
-            take(&mut harness);
-        }
-    }
-    harness.finish();
-    take(&mut harness);
-    Ok(alerts)
+    let builder = builder.map_err(|why| why.message)?;
+    let mut harness = builder.flows(support::inner_flows()).build();
+    Ok(support::run(&mut harness, &support::load(capture)))
 }
 
 /// Files as rules name them.

@@ -6,7 +6,8 @@
 //! event may be there for its changes alone.
 
 use core::fmt;
-use std::collections::{BTreeMap, BTreeSet};
+
+use crate::timed::Timed;
 
 /// What an event does with a bit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -64,30 +65,9 @@ impl<K: fmt::Display> fmt::Display for GateStep<K> {
     }
 }
 
-/// Bits that are set at a time.
-const MOST: usize = 65_536;
-
-/// The bits of a run.
-#[derive(Debug)]
-pub(crate) struct Bits {
-    /// Until when each is set, in µs since 1970.
-    until: BTreeMap<Box<[u8]>, u64>,
-    /// The bits by their ends.
-    ends: BTreeSet<(u64, Box<[u8]>)>,
-    most: usize,
-    forgotten: u64,
-}
-
-impl Default for Bits {
-    fn default() -> Bits {
-        Bits {
-            until: BTreeMap::new(),
-            ends: BTreeSet::new(),
-            most: MOST,
-            forgotten: 0,
-        }
-    }
-}
+/// The bits of a run that are set, each for its time.
+#[derive(Debug, Default)]
+pub(crate) struct Bits(Timed<()>);
 
 /// What becomes of an event with a gate.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -128,12 +108,12 @@ impl Bits {
 
     /// Bits that were forgotten before their time, because there were 65,536 others.
     pub(crate) fn forgotten(&self) -> u64 {
-        self.forgotten
+        self.0.forgotten()
     }
 
     /// False where it is a test that fails.
     fn take(&mut self, word: GateWord, now: u64, seconds: u32, key: &[u8]) -> bool {
-        let is_set = self.until.get(key).is_some_and(|until| now <= *until);
+        let is_set = self.0.get_mut(key, now).is_some();
         let sets = match word {
             GateWord::IsSet => return is_set,
             GateWord::IsNotSet => return !is_set,
@@ -141,34 +121,13 @@ impl Bits {
             GateWord::Unset => false,
             GateWord::Toggle => !is_set,
         };
-        if let Some(until) = self.until.remove(key) {
-            self.ends.remove(&(until, key.into()));
-        }
         if sets {
-            self.make_room(now);
-            let until = now.saturating_add(u64::from(seconds) * 1_000_000);
-            self.until.insert(key.into(), until);
-            self.ends.insert((until, key.into()));
+            let end = now.saturating_add(u64::from(seconds) * 1_000_000);
+            self.0.put(key, (now, end), ());
+        } else {
+            self.0.remove(key);
         }
         true
-    }
-
-    /// Those whose time is over make room, or the one that ends first does.
-    fn make_room(&mut self, now: u64) {
-        // Two at most, so that no event pays for all of them.
-        for _ in 0..2 {
-            let Some((first, _)) = self.ends.first() else {
-                return;
-            };
-            let is_over = *first < now;
-            if !is_over && self.until.len() < self.most {
-                return;
-            }
-            self.forgotten += u64::from(!is_over);
-            if let Some((_, key)) = self.ends.pop_first() {
-                self.until.remove(&key);
-            }
-        }
     }
 }
 
@@ -224,19 +183,13 @@ mod tests {
 
     #[test]
     fn bits_are_bounded() {
-        let mut bits = Bits {
-            most: 4,
-            ..Bits::default()
-        };
+        let mut bits = Bits(Timed::new(4));
         for key in 0..100_u64 {
             let key = key.to_string();
             bits.pass(&about(true, 1, &[(GateWord::Set, 10, &key)]));
         }
-        assert_eq!(
-            (bits.until.len(), bits.ends.len(), bits.forgotten()),
-            (4, 4, 96)
-        );
+        assert_eq!((bits.0.sizes(), bits.forgotten()), ((4, 4), 96));
         bits.pass(&about(true, 100, &[(GateWord::Set, 10, "new")]));
-        assert_eq!((bits.until.len(), bits.forgotten()), (3, 96));
+        assert_eq!((bits.0.sizes().0, bits.forgotten()), (3, 96));
     }
 }

@@ -25,6 +25,7 @@ mod sets;
 mod shown;
 mod state;
 mod tally;
+mod timed;
 mod work_space;
 mod world;
 

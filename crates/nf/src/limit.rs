@@ -8,9 +8,9 @@
 //! anew.
 
 use core::fmt;
-use std::collections::{BTreeMap, BTreeSet};
 
 use crate::gate::{self, Bits, Passage};
+use crate::timed::Timed;
 
 /// Which events of a window of time are written. A window begins with an event.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -57,40 +57,13 @@ impl fmt::Display for EventLimit {
     }
 }
 
-/// Events that share a key, since the first of a window.
-#[derive(Clone, Copy, Debug)]
-struct Window {
-    /// µs since 1970.
-    end: u64,
-    count: u32,
-}
-
 /// Keeps back the events of a run that are over their limits.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub struct EventLimiter {
-    windows: BTreeMap<Box<[u8]>, Window>,
-    /// The windows by their ends.
-    ends: BTreeSet<(u64, Box<[u8]>)>,
-    most: usize,
+    /// Events that share a key, since the first of a window.
+    windows: Timed<u32>,
     bits: Bits,
     kept_back: u64,
-    forgotten: u64,
-}
-
-/// Windows at a time.
-const MOST: usize = 65_536;
-
-impl Default for EventLimiter {
-    fn default() -> EventLimiter {
-        EventLimiter {
-            windows: BTreeMap::new(),
-            ends: BTreeSet::new(),
-            most: MOST,
-            bits: Bits::default(),
-            kept_back: 0,
-            forgotten: 0,
-        }
-    }
 }
 
 impl EventLimiter {
@@ -134,31 +107,25 @@ impl EventLimiter {
     /// Windows that ended before their time, because there were 65,536 others: the next
     /// event of the key begins a new one. And bits that were forgotten before their time.
     pub fn forgotten(&self) -> u64 {
-        self.forgotten + self.bits.forgotten()
+        self.windows.forgotten() + self.bits.forgotten()
     }
 
     fn is_written(&mut self, limit: EventLimit, time: u64, key: &[u8]) -> bool {
         let end = time.saturating_add(u64::from(limit.seconds) * 1_000_000);
         let most = limit.count.max(1);
-        let count = match self.windows.get_mut(key) {
-            Some(window) if time <= window.end => {
-                window.count = window.count.saturating_add(1);
-                let count = window.count;
+        let count = match self.windows.get_mut(key, time) {
+            Some(window) => {
+                *window = window.saturating_add(1);
+                let count = *window;
                 if limit.kind == LimitKind::Each && count >= most {
-                    window.count = 0;
+                    *window = 0;
                 }
                 count
-            }
-            Some(window) => {
-                self.ends.remove(&(window.end, key.into()));
-                *window = Window { end, count: 1 };
-                self.ends.insert((end, key.into()));
-                1
             }
             // Each event is a first one, and nothing has to be remembered.
             None if most == 1 && limit.kind == LimitKind::Each => 1,
             None => {
-                self.begin(end, time, key);
+                self.windows.put(key, (time, end), 1);
                 1
             }
         };
@@ -168,27 +135,6 @@ impl EventLimiter {
             LimitKind::Once => count == most,
             LimitKind::Behind => count > most,
         }
-    }
-
-    /// Begins a window; those that have ended make room, or the one that ends first does.
-    fn begin(&mut self, end: u64, now: u64, key: &[u8]) {
-        // Two at most, so that no event pays for all of them.
-        for _ in 0..2 {
-            let is_full = self.windows.len() >= self.most;
-            let Some((first, _)) = self.ends.first() else {
-                break;
-            };
-            let is_over = *first < now;
-            if !is_over && !is_full {
-                break;
-            }
-            self.forgotten += u64::from(!is_over);
-            if let Some((_, key)) = self.ends.pop_first() {
-                self.windows.remove(&key);
-            }
-        }
-        self.windows.insert(key.into(), Window { end, count: 1 });
-        self.ends.insert((end, key.into()));
     }
 }
 
@@ -303,14 +249,14 @@ mod tests {
     #[test]
     fn windows_are_bounded() {
         let mut limiter = EventLimiter {
-            most: 4,
+            windows: Timed::new(4),
             ..EventLimiter::default()
         };
         for key in 0..100_u64 {
             let line = line("first 1 1000", key, &key.to_string());
             assert_eq!(written(&mut limiter, &line), [key]);
         }
-        assert_eq!((limiter.windows.len(), limiter.ends.len()), (4, 4));
+        assert_eq!(limiter.windows.sizes(), (4, 4));
         assert_eq!(limiter.forgotten(), 96);
         // The last four are remembered, and all end.
         let lines = [
@@ -320,6 +266,6 @@ mod tests {
         assert_eq!(written(&mut limiter, &lines.concat()), [100]);
         let late = line("first 1 1", 2_000_000_000, "new");
         assert_eq!(written(&mut limiter, &late), [2_000_000_000]);
-        assert_eq!((limiter.windows.len(), limiter.forgotten()), (3, 97));
+        assert_eq!((limiter.windows.sizes().0, limiter.forgotten()), (3, 97));
     }
 }

@@ -16,6 +16,18 @@ pub enum FlowbitKind {
 }
 
 impl FlowbitKind {
+    /// The operation of a command, in lower case.
+    pub(crate) fn named(command: &str) -> Option<FlowbitKind> {
+        Some(match command {
+            "set" => FlowbitKind::Set,
+            "unset" => FlowbitKind::Unset,
+            "toggle" => FlowbitKind::Toggle,
+            "isset" => FlowbitKind::IsSet,
+            "isnotset" => FlowbitKind::IsNotSet,
+            _ => return None,
+        })
+    }
+
     /// True if this changes a bit, rather than testing it.
     pub fn writes(self) -> bool {
         matches!(

@@ -34,6 +34,14 @@ impl Compare {
         }
     }
 
+    /// Reads a condition whose operator and number are given apart. The error says what is wrong.
+    pub(crate) fn of_words(operator: &str, number: &str, max: u32) -> Result<Compare, String> {
+        match operator {
+            "<" | ">" | "=" | "<=" | ">=" => Compare::parse(&format!("{operator}{number}"), max),
+            _ => Err(format!("`{operator}` is no operator")),
+        }
+    }
+
     /// Reads a condition whose numbers are at most `max`. The error says what is wrong.
     pub(crate) fn parse(text: &str, max: u32) -> Result<Compare, String> {
         let number = |part: &str| parse_number(part, max);

@@ -19,6 +19,20 @@ pub struct RuleError {
     pub duplicate: bool,
 }
 
+impl RuleError {
+    /// A line of a file that is wrong as a whole; lines are counted from 1.
+    pub(crate) fn of_line(number: usize, line: &str, message: String) -> RuleError {
+        RuleError {
+            line: number,
+            column: 1,
+            length: line.chars().count().max(1),
+            message,
+            help: None,
+            duplicate: false,
+        }
+    }
+}
+
 impl fmt::Display for RuleError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(

@@ -92,6 +92,7 @@ mod data;
 mod error;
 mod evaluate;
 mod events;
+mod fingerprint;
 mod flow_vars;
 mod frequency;
 mod header;

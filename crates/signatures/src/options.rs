@@ -716,26 +716,16 @@ fn parse_flowbits(text: &str, value: Span) -> Result<Option<FlowbitOperation>, F
         return Err(Fault::new(value, "`flowbits` needs a value"));
     };
     let word = command.of(text).to_ascii_lowercase();
-    let kind = match word.as_str() {
-        "noalert" => {
-            return if rest.is_empty() {
-                Ok(None)
-            } else {
-                Err(Fault::new(value, "`flowbits:noalert` takes no name"))
-            };
-        }
-        "set" => FlowbitKind::Set,
-        "unset" => FlowbitKind::Unset,
-        "toggle" => FlowbitKind::Toggle,
-        "isset" => FlowbitKind::IsSet,
-        "isnotset" => FlowbitKind::IsNotSet,
-        _ => {
-            return Err(
-                Fault::new(command, format!("unknown `flowbits` command `{word}`"))
-                    .help("commands are set, unset, toggle, isset, isnotset and noalert"),
-            );
-        }
-    };
+    if word == "noalert" {
+        return match rest.is_empty() {
+            true => Ok(None),
+            false => Err(Fault::new(value, "`flowbits:noalert` takes no name")),
+        };
+    }
+    let kind = FlowbitKind::named(&word).ok_or_else(|| {
+        Fault::new(command, format!("unknown `flowbits` command `{word}`"))
+            .help("commands are set, unset, toggle, isset, isnotset and noalert")
+    })?;
     let &[list] = rest else {
         return Err(
             Fault::new(value, format!("`flowbits:{word}` needs one name"))

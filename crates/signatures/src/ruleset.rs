@@ -8,6 +8,7 @@ use crate::bit_kind::FlowbitKind;
 use crate::buffers::Phase;
 use crate::classification::{Classifications, DEFAULT_PRIORITY};
 use crate::evaluate::Prepared;
+use crate::fingerprint::Fingerprint;
 use crate::flow_vars::{FlowInt, FlowIntValue, IntegerOperation, MAX_FLOW_VARS, Value};
 use crate::frequency::CommonStrings;
 use crate::matcher::Matcher;
@@ -565,14 +566,10 @@ fn category(rule: &Rule, classifications: &Classifications) -> String {
     text.to_owned()
 }
 
-/// A fingerprint of rules and settings (FNV-1a), never 0.
+/// A fingerprint of rules and settings, never 0.
 fn generation(rules: &mut [Rule], options: &CompileOptions) -> Result<u64, CompileError> {
-    let mut hash: u64 = 0xcbf2_9ce4_8422_2325;
-    let mut add = |bytes: &[u8]| {
-        for &byte in bytes.iter().chain(&[0xff]) {
-            hash = (hash ^ u64::from(byte)).wrapping_mul(0x0000_0100_0000_01b3);
-        }
-    };
+    let mut hash = Fingerprint::default();
+    let mut add = |bytes: &[u8]| hash.add(bytes);
     // The layout of what is remembered, to be changed with it.
     add(b"weir-signatures 2");
     add(&options.automaton_bytes.to_le_bytes());
@@ -587,5 +584,5 @@ fn generation(rules: &mut [Rule], options: &CompileOptions) -> Result<u64, Compi
             add(&fingerprint.to_le_bytes());
         }
     }
-    Ok(hash.max(1))
+    Ok(hash.number().max(1))
 }

@@ -6,7 +6,7 @@ use crate::compare::Compare;
 use crate::condition::{Condition, Section};
 use crate::content::Content;
 use crate::content_options::{apply_content_modifier, check_contents};
-use crate::data;
+use crate::data::{self, DataKind};
 use crate::error::{Fault, SkipReason, Span};
 use crate::literal::parse_bytes;
 use crate::pcre;
@@ -103,7 +103,9 @@ impl<'a> Sections<'a> {
             "bsize" | "urilen" => self.size(option)?,
             "filename" | "fileext" => self.file_name(option)?,
             "dataset" | "datarep" => self.data(option)?,
-            "filemd5" | "filesha1" | "filesha256" => return self.hash_list(option),
+            "filemd5" => self.hash_list(option, DataKind::Md5, Transform::Md5)?,
+            "filesha1" => self.hash_list(option, DataKind::Sha1, Transform::Sha1)?,
+            "filesha256" => self.hash_list(option, DataKind::Sha256, Transform::Sha256)?,
             other if legacy_buffer(other).is_some() => {
                 self.content_of(legacy_buffer(other), option)?
             }
@@ -205,18 +207,20 @@ impl<'a> Sections<'a> {
         Ok(())
     }
 
-    /// The hash of a file is one of the values of another one.
-    fn hash_list(&mut self, option: &RawOption) -> Result<bool, Fault> {
-        let Some(read) = data::hash_list(self.text, option) else {
-            return Ok(false);
-        };
-        let (transform, test) = read?;
+    /// The hash of a file in a message is one of the values of a file.
+    fn hash_list(
+        &mut self,
+        option: &RawOption,
+        kind: DataKind,
+        hash: Transform,
+    ) -> Result<(), Fault> {
+        let test = data::hash_list(self.text, option, kind)?;
         let looked = Looked {
             buffer: Some(Buffer::FileData),
-            transforms: vec![transform],
+            transforms: vec![hash],
         };
         self.add(looked, Condition::Data(test));
-        Ok(true)
+        Ok(())
     }
 
     /// The buffer selected is one of the values of a file.

@@ -60,15 +60,11 @@ pub(crate) fn parse(text: &str, option: &RawOption) -> Result<Option<SharedBit>,
     };
     let mut parts = parts(text, option.value).map(|part| part.of(text));
     let command = parts.next().unwrap_or("");
-    let kind = match command {
-        "noalert" if parts.next().is_none() => return Ok(None),
-        "set" => FlowbitKind::Set,
-        "unset" => FlowbitKind::Unset,
-        "toggle" => FlowbitKind::Toggle,
-        "isset" => FlowbitKind::IsSet,
-        "isnotset" => FlowbitKind::IsNotSet,
-        other => return Err(fault(format!("unknown command `{other}`"))),
-    };
+    if command == "noalert" && parts.next().is_none() {
+        return Ok(None);
+    }
+    let kind = FlowbitKind::named(command);
+    let kind = kind.ok_or_else(|| fault(format!("unknown command `{command}`")))?;
     let name = parts.next().unwrap_or("");
     let is_plain = |c: char| c.is_ascii_graphic() && !matches!(c, '"' | '\\' | ';');
     if name.is_empty() || !name.chars().all(is_plain) {

@@ -101,10 +101,7 @@ impl Transform {
 
     /// Only a complete buffer can be changed so.
     fn needs_all(&self) -> bool {
-        matches!(
-            self,
-            Transform::Pcre(_) | Transform::Md5 | Transform::Sha1 | Transform::Sha256
-        )
+        matches!(self, Transform::Pcre(_)) || self.is_hash()
     }
 
     /// True where the result is a hash.
@@ -236,7 +233,7 @@ impl Changed {
             for buffer in message.buffers {
                 let mut transforms = variant.transforms.iter();
                 let hashed = transforms.any(Transform::needs_all);
-                // A hash is no longer than others, whatever it is of.
+                // A hash is short whatever it is of: it is of the whole buffer.
                 let first = variant.transforms.first();
                 let most = match first.is_some_and(Transform::is_hash) {
                     true => usize::MAX,
@@ -276,7 +273,7 @@ impl Changed {
 }
 
 /// Bytes written as hexadecimal digits; `None` where they are not, or nothing.
-fn hexadecimal(written: &str) -> Option<Vec<u8>> {
+pub(crate) fn hexadecimal(written: &str) -> Option<Vec<u8>> {
     let (pairs, rest) = written.as_bytes().as_chunks::<2>();
     let digit = |byte: u8| char::from(byte).to_digit(16);
     let byte = |&[high, low]: &[u8; 2]| Some((digit(high)? << 4 | digit(low)?) as u8);

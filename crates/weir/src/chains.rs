@@ -198,7 +198,7 @@ pub(crate) fn named_text(name: &str) -> Result<String, Failure> {
     files.text(name).map_err(Failure::outside)
 }
 
-/// Hands out files as a command names them.
+/// Gives `work` the files of this machine, by the names of a command line.
 pub(crate) fn with_files<T>(work: impl FnOnce(&mut dyn Sources) -> T) -> T {
     work(&mut Files::new(PathBuf::new(), From::Anything))
 }

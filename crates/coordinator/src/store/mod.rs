@@ -105,13 +105,11 @@ impl Store {
     fn in_etcd(etcd: EtcdStore) -> Result<Store, String> {
         // The service manager's folder is this process's alone; others may write into that of all.
         let own = std::env::var("RUNTIME_DIRECTORY").unwrap_or_default();
-        let own = own.split(':').next().unwrap_or("").to_owned();
-        let (folder, scratch) = match own.as_str() {
-            "" => (std::env::temp_dir(), Scratch::within(&std::env::temp_dir())),
-            own => (
-                PathBuf::from(own),
-                Scratch::new(Path::new(own).join("coordinator-scratch")),
-            ),
+        let own = own.split(':').next().filter(|own| !own.is_empty());
+        let folder = own.map_or_else(std::env::temp_dir, PathBuf::from);
+        let scratch = match own {
+            Some(_) => Scratch::new(folder.join("coordinator-scratch")),
+            None => Scratch::within(&folder),
         };
         match scratch {
             Ok(scratch) => Ok(Store {
@@ -190,8 +188,7 @@ impl Store {
         }
     }
 
-    /// Why reports of ledgers are not written now, which are written later than they come; `None` while all is
-    /// well.
+    /// Why reports of ledgers can't be written to etcd, or why one was left out; `None` while all is well.
     pub fn trouble(&self) -> Option<String> {
         match &self.place {
             Place::Embedded(_) => None,

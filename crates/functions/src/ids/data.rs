@@ -3,7 +3,6 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use weir_nf::prelude::SettingsError;
 use weir_signatures::{DataKind, DataSet, Reputations, Rule};
 
 use super::collect::Collected;
@@ -108,32 +107,6 @@ fn beside(text: &str, file: &str) -> String {
         Some((folder, _)) if !file.starts_with('/') => format!("{folder}/{file}"),
         _ => file.to_owned(),
     }
-}
-
-/// Reads the files of reputations: those of categories, then those of scores.
-pub(super) fn reputations(
-    [categories, scores]: [&[String]; 2],
-    read: &mut dyn FnMut(&str, &str) -> Result<String, SettingsError>,
-) -> Result<Reputations, SettingsError> {
-    let mut all = Reputations::default();
-    type Add = fn(&mut Reputations, &str) -> Result<(), (usize, String)>;
-    let kinds: [(&str, &[String], Add); 2] = [
-        (
-            "reputation-categories",
-            categories,
-            Reputations::add_categories,
-        ),
-        ("reputation-files", scores, Reputations::add_scores),
-    ];
-    for (setting, names, add) in kinds {
-        for (number, name) in names.iter().enumerate() {
-            let path = format!("{setting}[{number}]");
-            let text = read(&path, name)?;
-            add(&mut all, &text)
-                .map_err(|(line, why)| SettingsError::new(path, why).at(name, line, 1))?;
-        }
-    }
-    Ok(all)
 }
 
 #[cfg(test)]

@@ -120,8 +120,8 @@ impl<'i, 'f, 'c> Inspection<'i, 'f, 'c> {
                 self.alone(&view, true);
             }
         }
-        self.note_passed();
         self.tell(&view.flow);
+        self.note_passed();
         if self.blocked {
             // Nothing more is looked at.
             self.end_records();
@@ -130,7 +130,7 @@ impl<'i, 'f, 'c> Inspection<'i, 'f, 'c> {
         self.blocked
     }
 
-    /// Where this packet passes the flow, what was kept of it is looked at no more but for records.
+    /// Marks the flow as passed where this packet passes it. Records alone still need what the buffers have.
     fn note_passed(&mut self) {
         if !self.space.found.passes() {
             return;

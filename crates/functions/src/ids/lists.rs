@@ -1,7 +1,7 @@
-//! Lists of rules to leave out, to take, to let drop and to change, and thresholds, out of the settings.
+//! Lists of rules to leave out, to take, to let drop and to change, thresholds and reputations, out of the settings.
 
 use weir_nf::prelude::*;
-use weir_signatures::{ListKind, RuleError, RuleLists, ThresholdLists, Variables};
+use weir_signatures::{ListKind, Reputations, RuleError, RuleLists, ThresholdLists, Variables};
 
 use super::told::told;
 
@@ -31,6 +31,20 @@ pub(super) fn thresholds(
     let add = |_: &str, text: &str| lists.add(text, variables);
     each_text("threshold-files", names, set_up, add)?;
     Ok(lists)
+}
+
+/// Reads the files of categories, and then those of scores.
+pub(super) fn reputations(
+    categories: &[String],
+    scores: &[String],
+    set_up: &mut SetUp<'_>,
+) -> Result<Reputations, SettingsError> {
+    let mut all = Reputations::default();
+    let add = |_: &str, text: &str| all.add_categories(text).map_err(|error| vec![error]);
+    each_text("reputation-categories", categories, set_up, add)?;
+    let add = |_: &str, text: &str| all.add_scores(text).map_err(|error| vec![error]);
+    each_text("reputation-files", scores, set_up, add)?;
+    Ok(all)
 }
 
 /// Hands the name and the text of each file of a setting to `add`.

@@ -283,18 +283,24 @@ impl Loading {
         self.loaded.replaced.push(older);
     }
 
-    /// Adds a file of categories of reputations, and then one of scores.
+    /// Adds a file of categories of reputations.
     ///
     /// # Errors
     ///
     /// The first line that is wrong.
-    pub fn reputations(
-        &mut self,
-        files: [&[String]; 2],
-        read: &mut dyn FnMut(&str, &str) -> Result<String, SettingsError>,
-    ) -> Result<(), SettingsError> {
-        self.reputations = data::reputations(files, read)?;
-        Ok(())
+    pub fn reputation_categories(&mut self, name: &str, text: &str) -> Result<(), SettingsError> {
+        let added = self.reputations.add_categories(text);
+        added.map_err(|error| told("reputation-categories", name, &[error]))
+    }
+
+    /// Adds a file of reputations.
+    ///
+    /// # Errors
+    ///
+    /// The first line that is wrong.
+    pub fn reputations(&mut self, name: &str, text: &str) -> Result<(), SettingsError> {
+        let added = self.reputations.add_scores(text);
+        added.map_err(|error| told("reputations", name, &[error]))
     }
 
     /// Gives the rules what they look up in files, which `read` reads.

@@ -88,7 +88,7 @@ impl Found {
         }
     }
 
-    /// Begins with a packet, or the end, of a flow that was passed before, or not.
+    /// Begins a packet, or the end, of a flow.
     pub(super) fn begin(&mut self, is_passed: bool) {
         self.passed = match is_passed {
             true => Passed::Before,
@@ -96,13 +96,13 @@ impl Found {
         };
     }
 
-    /// Notes the result of an inspection: where the flow is passed, what was noted of this packet is not told.
+    /// Takes the result of an inspection. Where it passes the flow, alerts of this packet are dropped.
     #[inline]
     pub(super) fn after(&mut self, inspection: Inspection) {
         if inspection.passed_flow && self.passed == Passed::No {
             self.passed = Passed::Now;
             self.alerts.retain(|(_, passes)| *passes);
-            // What was about a message before is forgotten with it.
+            // Transactions go with the alerts that were about them.
             self.objects.clear();
             self.lost = 0;
         }
@@ -155,7 +155,7 @@ struct Shown {
     blocks: bool,
     threshold: Option<Threshold>,
     shared_bits: Vec<SharedBit>,
-    /// A match is written, and not only what it does with bits.
+    /// Matches are written. Those of other rules only change bits of hosts.
     is_told: bool,
     suppressed: Vec<Suppression>,
     /// Keys of `metadata` and their values, in the order of their first values.

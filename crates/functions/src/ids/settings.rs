@@ -206,11 +206,8 @@ impl Settings {
 
     /// Gives the rules what they look up in files.
     fn load_data(&self, all: &mut Collected, set_up: &mut SetUp<'_>) -> Result<(), SettingsError> {
-        let files = [
-            self.reputation_categories.as_slice(),
-            self.reputation_files.as_slice(),
-        ];
-        let scores = data::reputations(files, &mut |path, name| set_up.text(path, name))?;
+        let (categories, scores) = (&self.reputation_categories, &self.reputation_files);
+        let scores = lists::reputations(categories, scores, set_up)?;
         let mut read = |name: &str| {
             let text = set_up.text("rules", name);
             text.map_err(|why| why.message)

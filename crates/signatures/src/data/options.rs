@@ -6,7 +6,6 @@ use super::set::{DataKind, DataSet};
 use crate::compare::Compare;
 use crate::error::{Fault, SkipReason, Span};
 use crate::raw_option::RawOption;
-use crate::transform::Transform;
 
 /// What a rule asks of a value.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -87,11 +86,8 @@ pub(crate) fn parse(text: &str, option: &RawOption, of_addresses: bool) -> Resul
                 next("an operator is missing")?,
                 next("a number is missing")?,
             );
-            if !matches!(operator, "<" | ">" | "=" | "==" | "<=" | ">=") {
-                return Err(fault(&format!("`{operator}` is no operator")));
-            }
-            let operator = operator.trim_start_matches("==");
-            let compare = Compare::parse(&format!("{operator}{number}"), u32::from(u16::MAX));
+            let operator = if operator == "==" { "=" } else { operator };
+            let compare = Compare::of_words(operator, number, u32::from(u16::MAX));
             (name, DataUse::Number(compare.map_err(|why| fault(&why))?))
         }
         _ => {
@@ -142,17 +138,8 @@ pub(crate) fn parse(text: &str, option: &RawOption, of_addresses: bool) -> Resul
     })
 }
 
-/// Reads `filemd5:[!]FILE` and its like: the change of `file.data`, and what is asked of what comes of it.
-pub(crate) fn hash_list(
-    text: &str,
-    option: &RawOption,
-) -> Option<Result<(Transform, DataTest), Fault>> {
-    let (kind, transform) = match option.keyword.as_str() {
-        "filemd5" => (DataKind::Md5, Transform::Md5),
-        "filesha1" => (DataKind::Sha1, Transform::Sha1),
-        "filesha256" => (DataKind::Sha256, Transform::Sha256),
-        _ => return None,
-    };
+/// Reads `filemd5:[!]FILE` and its like, whose files have hashes of this kind.
+pub(crate) fn hash_list(text: &str, option: &RawOption, kind: DataKind) -> Result<DataTest, Fault> {
     let written = option.value.of(text);
     let (wants, file) = match written.strip_prefix('!') {
         Some(file) => (DataUse::IsNotSet, file.trim()),
@@ -160,18 +147,15 @@ pub(crate) fn hash_list(
     };
     if file.is_empty() {
         let at = Span::new(option.name.start, option.value.end);
-        return Some(Err(Fault::new(
-            at,
-            format!("`{}` needs the name of a file", option.keyword),
-        )));
+        let message = format!("`{}` needs the name of a file", option.keyword);
+        return Err(Fault::new(at, message));
     }
-    let test = DataTest {
+    Ok(DataTest {
         name: None,
         file: Some(file.to_owned()),
         kind: Some(kind),
         of_addresses: false,
         wants,
         values: None,
-    };
-    Some(Ok((transform, test)))
+    })
 }

@@ -6,7 +6,8 @@ use std::sync::Arc;
 
 use super::which::Which;
 use crate::compare::Compare;
-use crate::error::Fault;
+use crate::error::{Fault, RuleError};
+use crate::fingerprint::Fingerprint;
 use crate::raw_option::RawOption;
 
 /// Largest score.
@@ -26,7 +27,7 @@ pub struct Reputations {
     categories: BTreeMap<String, u8>,
     networks: BTreeMap<Length, BTreeMap<u128, Vec<Score>>>,
     /// Of the files that were read.
-    fingerprint: u64,
+    fingerprint: Fingerprint,
 }
 
 impl Reputations {
@@ -34,9 +35,9 @@ impl Reputations {
     ///
     /// # Errors
     ///
-    /// The first line that is wrong, counted from 1, and what is wrong with it.
-    pub fn add_categories(&mut self, text: &str) -> Result<(), (usize, String)> {
-        self.note(0, text);
+    /// The first line that is wrong.
+    pub fn add_categories(&mut self, text: &str) -> Result<(), RuleError> {
+        self.fingerprint.add(text.as_bytes());
         for (number, line) in lines(text) {
             let mut parts = line.splitn(3, ',').map(str::trim);
             let (category, name) = (parts.next(), parts.next());
@@ -49,7 +50,7 @@ impl Reputations {
                     let why = format!(
                         "write `NUMBER,NAME,DESCRIPTION`, numbers from 1 to {MOST_CATEGORY}"
                     );
-                    return Err((number, why));
+                    return Err(RuleError::of_line(number, line, why));
                 }
             }
         }
@@ -61,9 +62,9 @@ impl Reputations {
     ///
     /// # Errors
     ///
-    /// The first line that is wrong, counted from 1, and what is wrong with it.
-    pub fn add_scores(&mut self, text: &str) -> Result<(), (usize, String)> {
-        self.note(1, text);
+    /// The first line that is wrong.
+    pub fn add_scores(&mut self, text: &str) -> Result<(), RuleError> {
+        self.fingerprint.add(text.as_bytes());
         for (number, line) in lines(text) {
             let parts: Vec<&str> = line.split(',').map(str::trim).collect();
             let read = || -> Option<(Length, u128, Score)> {
@@ -90,7 +91,7 @@ impl Reputations {
                     "write `ADDRESS,CATEGORY,SCORE`, categories from 1 to {MOST_CATEGORY}, scores up to \
                      {MOST_SCORE}"
                 );
-                return Err((number, why));
+                return Err(RuleError::of_line(number, line, why));
             };
             let scores = self
                 .networks
@@ -119,15 +120,7 @@ impl Reputations {
 
     /// A number that other reputations do not have.
     pub(crate) fn fingerprint(&self) -> u64 {
-        self.fingerprint
-    }
-
-    /// Adds the text of a file to the fingerprint (FNV-1a).
-    fn note(&mut self, kind: u8, text: &str) {
-        for &byte in [kind].iter().chain(text.as_bytes()) {
-            self.fingerprint =
-                (self.fingerprint ^ u64::from(byte)).wrapping_mul(0x0000_0100_0000_01b3);
-        }
+        self.fingerprint.number()
     }
 }
 
@@ -208,10 +201,7 @@ pub(crate) fn parse(text: &str, option: &RawOption) -> Result<(Which, Reputation
         "both" => Which::Both,
         other => return Err(fault(&format!("`{other}` names no address"))),
     };
-    if !matches!(operator, "<" | ">" | "=" | "<=" | ">=") {
-        return Err(fault(&format!("`{operator}` is no operator")));
-    }
-    let compare = Compare::parse(&format!("{operator}{score}"), MOST_SCORE);
+    let compare = Compare::of_words(operator, score, MOST_SCORE);
     Ok((
         which,
         ReputationTest {
@@ -250,8 +240,8 @@ mod tests {
             "10.0.0.1,1,128",
             "x,1,1",
         ] {
-            let (line, _) = all.add_scores(&format!("\n{wrong}\n")).unwrap_err();
-            assert_eq!(line, 2, "{wrong}");
+            let error = all.add_scores(&format!("\n{wrong}\n")).unwrap_err();
+            assert_eq!(error.line, 2, "{wrong}");
         }
         assert!(all.add_categories("0,x,\n").is_err() && all.add_categories("61,x,\n").is_err());
     }

@@ -5,6 +5,9 @@ use std::net::IpAddr;
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 
+use crate::fingerprint::Fingerprint;
+use crate::transform::hexadecimal;
+
 /// Most values of a file.
 const MOST: usize = 2_000_000;
 
@@ -63,19 +66,14 @@ impl DataKind {
             DataKind::Sha256 => 64,
             DataKind::Ipv4 | DataKind::Ipv6 | DataKind::Ip => return self.address(text),
         };
-        let bytes = text.as_bytes().as_chunks::<2>().0.iter().map(|pair| {
-            let pair = std::str::from_utf8(pair).ok()?;
-            u8::from_str_radix(pair, 16).ok()
-        });
-        let bytes: Option<Vec<u8>> = bytes.collect();
-        let is_hex = text.bytes().all(|byte| byte.is_ascii_hexdigit());
-        match bytes.filter(|_| is_hex && text.len() == digits) {
-            Some(bytes) => Ok(bytes),
-            None => Err(format!(
-                "`{}` is not a hash of {digits} hexadecimal digits",
-                start(text)
-            )),
-        }
+        hexadecimal(text)
+            .filter(|_| text.len() == digits)
+            .ok_or_else(|| {
+                format!(
+                    "`{}` is not a hash of {digits} hexadecimal digits",
+                    start(text)
+                )
+            })
     }
 
     fn address(self, text: &str) -> Result<Vec<u8>, String> {
@@ -83,9 +81,9 @@ impl DataKind {
         let address = address.map_err(|_| format!("`{}` is not an IP address", start(text)))?;
         Ok(match address {
             IpAddr::V4(address) if self != DataKind::Ipv6 => address.octets().to_vec(),
-            IpAddr::V6(address) if self != DataKind::Ipv4 => match address.to_ipv4_mapped() {
-                Some(address) => address.octets().to_vec(),
-                None => address.octets().to_vec(),
+            IpAddr::V6(address) if self != DataKind::Ipv4 => match address.to_canonical() {
+                IpAddr::V4(address) => address.octets().to_vec(),
+                IpAddr::V6(address) => address.octets().to_vec(),
             },
             _ => return Err(format!("`{}` is of the other version of IP", start(text))),
         })
@@ -102,8 +100,8 @@ pub struct DataSet {
 }
 
 impl DataSet {
-    /// Reads a file: one value per line, and `,NUMBER` behind it, which is 0 where it is left out; of hashes what follows behind a
-    /// blank is passed over, as `md5sum` writes it. `#` begins a comment.
+    /// Reads a file: one value per line, and `,NUMBER` behind it, which is 0 where it is left out. Behind a hash and a
+    /// blank there may be any text, such as the name that `md5sum` writes. `#` begins a comment.
     ///
     /// # Errors
     ///
@@ -124,7 +122,7 @@ impl DataSet {
                 None if rest.is_empty() || kind.is_hash() => "0",
                 None => return Err(wrong(format!("`{}` is no value", start(line)))),
             };
-            let of = behind.parse();
+            let of = behind.parse::<u16>();
             let of =
                 of.map_err(|_| wrong(format!("`{}` is not a number up to 65535", start(behind))))?;
             values.push((kind.value(value).map_err(wrong)?.into_boxed_slice(), of));
@@ -136,10 +134,14 @@ impl DataSet {
         values.reverse();
         values.sort_by(|(a, _), (b, _)| a.cmp(b));
         values.dedup_by(|(a, _), (b, _)| a == b);
-        let fingerprint = fingerprint(&values);
+        let mut fingerprint = Fingerprint::default();
+        for (value, of) in &values {
+            fingerprint.add(value);
+            fingerprint.add(&of.to_le_bytes());
+        }
         Ok(DataSet {
             values,
-            fingerprint,
+            fingerprint: fingerprint.number(),
         })
     }
 
@@ -178,18 +180,6 @@ fn start(text: &str) -> String {
         .collect::<String>()
         .escape_debug()
         .to_string()
-}
-
-/// FNV-1a.
-fn fingerprint(values: &[(Box<[u8]>, u16)]) -> u64 {
-    let mut hash: u64 = 0xcbf2_9ce4_8422_2325;
-    for (value, of) in values {
-        let length = (value.len() as u64).to_le_bytes();
-        for &byte in length.iter().chain(&**value).chain(&of.to_le_bytes()) {
-            hash = (hash ^ u64::from(byte)).wrapping_mul(0x0000_0100_0000_01b3);
-        }
-    }
-    hash
 }
 
 #[cfg(test)]

@@ -1,9 +1,6 @@
 //! `weir ids check`: what the function `ids` would load of rule files.
 
-use std::collections::BTreeMap;
-
 use weir_functions::ids::{ListKind, Loading};
-use weir_nf::prelude::SettingsError;
 
 use crate::args::{Format, IdsCheck};
 use crate::chains;
@@ -38,16 +35,14 @@ pub(super) fn check(args: &IdsCheck) -> Outcome {
         let added = loading.thresholds(name, &chains::named_text(name)?);
         added.map_err(|error| wrong(&error))?;
     }
-    let lists = [&args.rules.reputation_categories, &args.rules.reputations];
-    let mut texts = BTreeMap::new();
-    for name in lists.into_iter().flatten() {
-        texts.insert(name.clone(), chains::named_text(name)?);
+    for name in &args.rules.reputation_categories {
+        let added = loading.reputation_categories(name, &chains::named_text(name)?);
+        added.map_err(|error| wrong(&error))?;
     }
-    let scores = loading.reputations(lists.map(Vec::as_slice), &mut |path, name| {
-        let text = texts.get(name).cloned();
-        text.ok_or_else(|| SettingsError::new(path, "it was not read"))
-    });
-    scores.map_err(|error| wrong(&error))?;
+    for name in &args.rules.reputations {
+        let added = loading.reputations(name, &chains::named_text(name)?);
+        added.map_err(|error| wrong(&error))?;
+    }
     for file in &files {
         let read = loading.file(file, &chains::named_text(file)?);
         read.map_err(|error| wrong(&error))?;

@@ -66,7 +66,7 @@ impl Client {
             let endpoint = Endpoint::from_shared(format!("{scheme}://{name}"))
                 .map_err(|why| wrong(&why))?
                 .connect_timeout(ANSWER)
-                // A connection to a machine that is gone ends (etcd refuses HTTP/2 signs of life without calls).
+                // Ends connections to machines that are gone. etcd refuses HTTP/2 pings while no call is open.
                 .tcp_keepalive(Some(KEEP_ALIVE))
                 .timeout(ANSWER);
             let endpoint = match &tls {
@@ -221,26 +221,21 @@ fn may_pass(status: &Status) -> bool {
 
 /// True where nobody was there to hear the call.
 fn was_never_sent(status: &Status) -> bool {
-    let mut source = std::error::Error::source(status);
-    while let Some(error) = source {
-        let io = error.downcast_ref::<std::io::Error>();
-        if io.is_some_and(|io| io.kind() == std::io::ErrorKind::ConnectionRefused) {
-            return true;
-        }
-        source = error.source();
-    }
-    false
+    causes(status)
+        .filter_map(|cause| cause.downcast_ref::<std::io::Error>())
+        .any(|cause| cause.kind() == std::io::ErrorKind::ConnectionRefused)
+}
+
+/// The causes of an error, the innermost last.
+fn causes(status: &Status) -> impl Iterator<Item = &(dyn std::error::Error + 'static)> {
+    let first = std::error::Error::source(status);
+    std::iter::successors(first, |cause| cause.source())
 }
 
 /// The innermost cause says most.
 fn why(status: &Status) -> String {
-    let mut source = std::error::Error::source(status);
-    let mut said = status.message().to_owned();
-    while let Some(error) = source {
-        said = error.to_string();
-        source = error.source();
-    }
-    said
+    let innermost = causes(status).last();
+    innermost.map_or_else(|| status.message().to_owned(), ToString::to_string)
 }
 
 fn config(tls: &EtcdTls) -> Result<ClientTlsConfig, String> {

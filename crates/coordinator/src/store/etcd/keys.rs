@@ -80,7 +80,7 @@ impl Keys {
     }
 
     /// All parts of all compositions.
-    pub(super) fn everybodys_parts(&self) -> Between {
+    pub(super) fn parts_of_all(&self) -> Between {
         (self.of("parts/"), self.of("parts0"))
     }
 

@@ -6,7 +6,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, PoisonError};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use prost::Message as _;
 use tokio::sync::Mutex;
@@ -14,7 +14,7 @@ use weir_api::v1;
 
 use crate::store::kept::{KEPT_HOURS, PRUNE, news, row};
 
-use super::link::{Link, PART, PARTS_AT_A_TIME, READ, WRITE, delete, put};
+use super::link::{Link, PART, PARTS_AT_A_TIME, delete, put};
 use super::term::Term;
 use super::wire::{KeyValue, RequestOp};
 
@@ -33,7 +33,7 @@ type Place = (Hour, Vec<u8>);
 #[derive(Debug, Default)]
 struct Value {
     rows: BTreeMap<String, v1::LedgerEntry>,
-    /// What they take at most, whatever their numbers grow to.
+    /// Octets of the encoded rows, if all their numbers were the largest ones.
     octets: usize,
 }
 
@@ -51,7 +51,7 @@ struct Rows {
 }
 
 impl Rows {
-    /// Adds a row of a key, one that was `read` whatever its size; true where it says something new.
+    /// Adds a row of a key; true where it is new, or has a greater number. Rows that were `read` have no bound.
     ///
     /// # Errors
     ///
@@ -100,8 +100,8 @@ impl Rows {
         unknown
     }
 
-    /// Takes over what etcd has of hours that are not known; those of `entries` are known then. What no coordinator
-    /// writes is told, and written anew as agents report it.
+    /// Takes over what etcd has of hours that are not known; those of `entries` are known then. Returns what is wrong
+    /// with a value that can't be read: reports of agents replace it.
     fn learn(&mut self, found: &[KeyValue], entries: &[v1::LedgerEntry]) -> Option<String> {
         let mut wrong = None;
         let mut read: Vec<(&[u8], v1::LedgerEntry)> = Vec::new();
@@ -241,8 +241,7 @@ impl Ledgers {
                 (place, write)
             })
             .unzip();
-        let until = Instant::now() + WRITE;
-        self.link.write(&self.term, writes, until).await?;
+        self.link.write(&self.term, writes).await?;
         for place in places {
             rows.changed.remove(&place);
         }
@@ -254,17 +253,13 @@ impl Ledgers {
         let keys = &self.link.keys;
         let (mut from, to) = keys.ledgers();
         loop {
-            let until = Instant::now() + READ;
-            let first = self.link.first_key((from, to.clone()), until).await?;
+            let first = self.link.first_key((from, to.clone())).await?;
             let Some(composition) = first.and_then(|first| keys.composition_of(&first)) else {
                 return Ok(());
             };
             let (begin, end) = keys.hours(&composition);
             let old = (begin, keys.hour(&composition, oldest).0);
-            let until = Instant::now() + WRITE;
-            self.link
-                .write(&self.term, vec![delete(old)], until)
-                .await?;
+            self.link.write(&self.term, vec![delete(old)]).await?;
             from = end;
         }
     }
@@ -291,7 +286,7 @@ fn hour_of(entry: &v1::LedgerEntry) -> Hour {
     (entry.composition.clone(), entry.hour)
 }
 
-/// Octets of a row in a value, whatever its numbers grow to.
+/// Octets of a row in a value, if all its numbers were the largest ones.
 fn most_octets(entry: &v1::LedgerEntry) -> usize {
     let most = v1::LedgerEntry {
         packets: u64::MAX,
@@ -369,7 +364,7 @@ mod tests {
         assert!(octets <= PART && octets > PART - 10_000, "{octets}");
         // Rows that are there go on, and other keys have room.
         assert_eq!(ledger.add(&[1], &row(0), false), Ok(false));
-        // What was read has no bound: it is not lost by the next write.
+        // Rows that etcd has are taken without a bound, so that the next write does not lose them.
         assert_eq!(ledger.add(&[1], &row(9_998), true), Ok(true));
         ledger.report(vec![2], &row(9_999)).unwrap();
     }

@@ -22,7 +22,7 @@ pub(super) const AT_A_TIME: i64 = 1_000;
 /// How long the end of a lease may take.
 const REVOKE: Duration = Duration::from_secs(1);
 /// How long a write may take; when it has no answer then, the term is over: nobody knows whether it was done.
-pub(super) const WRITE: Duration = Duration::from_secs(15);
+const WRITE: Duration = Duration::from_secs(15);
 /// How long a read may take.
 pub(super) const READ: Duration = Duration::from_secs(5);
 
@@ -83,10 +83,7 @@ impl Link {
         key: Vec<u8>,
         until: Instant,
     ) -> Result<Option<Vec<u8>>, Failed> {
-        let asked = RangeRequest {
-            key,
-            ..RangeRequest::default()
-        };
+        let asked = RangeRequest::of(key);
         let found: RangeResponse = self.client.call(wire::RANGE, asked, until).await?;
         Ok(found.kvs.into_iter().next().map(|found| found.value))
     }
@@ -95,8 +92,8 @@ impl Link {
     pub(super) async fn first_key(
         &self,
         (key, range_end): Between,
-        until: Instant,
     ) -> Result<Option<Vec<u8>>, String> {
+        let until = Instant::now() + READ;
         let asked = RangeRequest {
             key,
             range_end,
@@ -142,17 +139,13 @@ impl Link {
     ///
     /// etcd refuses it, and nothing of it was done; the term lasts. Or the term is over, and the next one finds what
     /// was done.
-    pub(super) async fn write(
-        &self,
-        term: &Term,
-        what: Vec<RequestOp>,
-        until: Instant,
-    ) -> Result<(), String> {
+    pub(super) async fn write(&self, term: &Term, what: Vec<RequestOp>) -> Result<(), String> {
         let mut last = term.version().await;
         let Some(version) = last.take() else {
             return Err(Link::ends(term, "a write was left in the middle"));
         };
         let txn = self.fenced(term, version, what);
+        let until = Instant::now() + WRITE;
         let written: Result<TxnResponse, Failed> = tokio::select! {
             biased;
             why = term.over() => Err(Failed::Silent(why)),
@@ -166,7 +159,7 @@ impl Link {
             Ok(_) => Err(Link::ends(term, "another coordinator leads")),
             Err(Failed::Refused(why)) => {
                 // An etcd without room does a write, and then says that it has none.
-                let now = self.version(term, until.max(Instant::now() + READ)).await;
+                let now = self.version(term).await;
                 *last = now;
                 match now {
                     Some(now) if now == version => Err(why),
@@ -179,14 +172,10 @@ impl Link {
     }
 
     /// The version of the key `leader` while it is the term's.
-    async fn version(&self, term: &Term, until: Instant) -> Option<i64> {
-        let asked = RangeRequest {
-            key: self.keys.leader(),
-            ..RangeRequest::default()
-        };
+    async fn version(&self, term: &Term) -> Option<i64> {
+        let (asked, until) = (RangeRequest::of(self.keys.leader()), Instant::now() + READ);
         let found: RangeResponse = self.client.call(wire::RANGE, asked, until).await.ok()?;
-        let leader = found.kvs.first()?;
-        (leader.create_revision == term.number()).then_some(leader.version)
+        version_in(&found, term)
     }
 
     /// A transaction that is done where the key `leader` is the term's and has that version, which it changes;
@@ -200,10 +189,7 @@ impl Link {
             ..PutRequest::default()
         };
         what.push(Request::Put(again).into());
-        let read = RangeRequest {
-            key: leader.clone(),
-            ..RangeRequest::default()
-        };
+        let read = RangeRequest::of(leader.clone());
         TxnRequest {
             compare: vec![
                 Compare::made_in(leader.clone(), term.number()),
@@ -224,8 +210,14 @@ impl Link {
 /// term was under way.
 pub(super) fn is_done(refused: &TxnResponse, term: &Term, version: i64) -> bool {
     let read = refused.responses.iter().filter_map(|it| it.range.as_ref());
-    read.flat_map(|range| &range.kvs)
-        .any(|leader| leader.create_revision == term.number() && leader.version == version + 1)
+    read.filter_map(|range| version_in(range, term))
+        .any(|now| now == version + 1)
+}
+
+/// The version of the key `leader` as it was read, where it is the term's.
+fn version_in(read: &RangeResponse, term: &Term) -> Option<i64> {
+    let leader = read.kvs.first()?;
+    (leader.create_revision == term.number()).then_some(leader.version)
 }
 
 /// Puts a value at a key.

@@ -12,7 +12,7 @@ use crate::store::version::Version;
 
 use super::keys::Between;
 use super::ledger::{Ledgers, flush_now_and_then};
-use super::link::{AT_A_TIME, Link, PART, PARTS_AT_A_TIME, READ, WRITE, delete, put};
+use super::link::{AT_A_TIME, Link, PART, PARTS_AT_A_TIME, READ, delete, put};
 use super::term::Term;
 use super::wire::{KeyValue, RequestOp};
 
@@ -134,10 +134,10 @@ impl EtcdStore {
         Ok((revision, all))
     }
 
-    /// Removes parts that no record names: of puts in whose middle a coordinator died.
+    /// Removes parts that no record names: a coordinator died while it put them.
     fn remove_parts_but(&self, mut named: Vec<Between>) -> Result<(), String> {
         named.sort();
-        let (mut from, to) = self.link.keys.everybodys_parts();
+        let (mut from, to) = self.link.keys.parts_of_all();
         let mut others = Vec::new();
         for (begin, end) in named {
             others.push((from, begin));
@@ -145,7 +145,7 @@ impl EtcdStore {
         }
         others.push((from, to));
         for other in others {
-            let first = self.link.first_key(other.clone(), Instant::now() + READ);
+            let first = self.link.first_key(other.clone());
             if self.link.wait(first)?.is_some() {
                 self.write(vec![delete(other)])?;
             }
@@ -207,7 +207,7 @@ impl EtcdStore {
         self.write(vec![
             put(keys.importing(), hex(&from.id()).into_bytes()),
             delete(keys.compositions()),
-            delete(keys.everybodys_parts()),
+            delete(keys.parts_of_all()),
             delete(keys.all_prices()),
             delete(keys.ledgers()),
         ])?;
@@ -284,8 +284,7 @@ impl EtcdStore {
     }
 
     fn write(&self, what: Vec<RequestOp>) -> Result<(), String> {
-        let until = Instant::now() + WRITE;
-        self.link.wait(self.link.write(&self.term, what, until))
+        self.link.wait(self.link.write(&self.term, what))
     }
 }
 

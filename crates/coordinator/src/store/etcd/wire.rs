@@ -46,6 +46,16 @@ pub(super) struct RangeRequest {
     pub(super) keys_only: bool,
 }
 
+impl RangeRequest {
+    /// A key alone.
+    pub(super) fn of(key: Vec<u8>) -> RangeRequest {
+        RangeRequest {
+            key,
+            ..RangeRequest::default()
+        }
+    }
+}
+
 #[derive(Clone, PartialEq, Message)]
 pub(super) struct RangeResponse {
     #[prost(message, repeated, tag = "2")]

@@ -217,18 +217,8 @@ impl<'a> Transactions<'a> {
         if message.last && self.asks.has(RecordKind::Fileinfo) {
             let [request, _] = &sides;
             let asked = request.get(Field::HttpRawUri).unwrap_or(&[]);
-            if let Some(file) = File::of(message, asked, self.asks) {
-                let of = Transaction {
-                    protocol: Protocol::Http,
-                    number,
-                    sides: sides.clone(),
-                };
-                self.records.push(Record::File {
-                    of,
-                    to_server,
-                    file,
-                });
-            }
+            let file = File::of(message, asked, self.asks);
+            self.file(file, to_server, (Protocol::Http, number, &sides));
         }
         if !to_server {
             self.give(Protocol::Http, number, &sides);
@@ -329,21 +319,31 @@ impl<'a> Transactions<'a> {
         (self.pending.done(), self.sides())
     }
 
-    /// A part of a mail is a file where it has a name.
+    /// Records a part of a mail that has the name of a file.
     fn attachment(&mut self, message: &Message<'_>) {
         let name = message.get(Field::FileName);
         let name = name.filter(|_| self.asks.has(RecordKind::Fileinfo));
-        if let Some(name) = name
-            && let Some(file) = File::named(message, name, self.asks)
-        {
+        let file = name.and_then(|name| File::named(message, name, self.asks));
+        let of = (Protocol::Smtp, self.pending.done(), &self.sides());
+        self.file(file, message.to_server, of);
+    }
+
+    /// Records a file, where there is one, with the transaction that it is of.
+    fn file(
+        &mut self,
+        file: Option<File>,
+        to_server: bool,
+        (protocol, number, sides): (Protocol, u32, &Sides),
+    ) {
+        if let Some(file) = file {
             let of = Transaction {
-                protocol: Protocol::Smtp,
-                number: self.pending.done(),
-                sides: self.sides(),
+                protocol,
+                number,
+                sides: sides.clone(),
             };
             self.records.push(Record::File {
                 of,
-                to_server: message.to_server,
+                to_server,
                 file,
             });
         }
